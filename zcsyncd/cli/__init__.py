@@ -1,0 +1,1 @@
+"""The control command: one verb, one request, one answer."""

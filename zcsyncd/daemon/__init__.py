@@ -1,0 +1,1 @@
+"""The bed of the river: the stages wired together."""

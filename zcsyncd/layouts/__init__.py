@@ -1,0 +1,1 @@
+"""Who keeps memory where: one small file per kind of store."""

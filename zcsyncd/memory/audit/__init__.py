@@ -1,0 +1,1 @@
+"""The rules: a snapshot to findings. Pure."""

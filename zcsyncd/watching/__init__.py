@@ -1,0 +1,1 @@
+"""Stage 1 of the river: file-system event to settled directory."""
