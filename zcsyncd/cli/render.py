@@ -176,7 +176,7 @@ class Paint:
 
 
 def wants_colour(*, is_terminal: bool, no_colour: str | None, term: str | None) -> bool:
-    """Tell whether to paint: only on a terminal, not with a non-empty NO_COLOR (https://no-color.org), not on a dumb one."""
+    """Tell whether to paint: on a terminal that can, unless NO_COLOR is set and not empty (https://no-color.org)."""
     return is_terminal and not no_colour and term != "dumb"
 
 

@@ -46,7 +46,8 @@ def table(
     """
     made = [[cell if isinstance(cell, Cell) else Cell(cell) for cell in row] for row in rows]
     widths = [
-        max([width(column.title), *(width(row[at].text) for row in made)]) for at, column in enumerate(columns)
+        max([width(column.title), *(width(row[at].text) for row in made)])
+        for at, column in enumerate(columns)
     ]
     if cells is not None:
         widths = _shrunk(columns, widths, cells)

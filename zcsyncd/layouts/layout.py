@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +27,18 @@ class Root:
     path: str
     source: str
     """`default`, the name of an environment variable, `config`, or the settings file that names it."""
+
+
+class RootsOf(Protocol):
+    """How a layout finds its roots."""
+
+    def __call__(
+        self, env: Mapping[str, str], home: str, configured: Sequence[str], settings: object = None, /
+    ) -> tuple[Root, ...]:
+        """Give the roots, the host's own first, each once.
+
+        `settings` is the parsed content of the layout's `settings_file`; None when there is none.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +97,7 @@ class Layout:
     writable: bool
     variables: tuple[str, ...]
     """Environment variables that move its roots."""
-    roots: Callable[[Mapping[str, str], str, Sequence[str]], tuple[Root, ...]]
+    roots: RootsOf
     """(environment, home, roots from our configuration) → roots, the host's own first, each once."""
     tree: Callable[[str], Tree]
     """A root's path → where its memory directories lie."""
@@ -92,3 +105,5 @@ class Layout:
     """(a root's path, a working directory) → the memory directory that the host would make for it."""
     label: Callable[[str], str]
     """A memory directory's path → a short name for people."""
+    settings_file: Callable[[str], str] | None = None
+    """A home → the host's JSON settings file that may name one more root; None where there is no such file."""

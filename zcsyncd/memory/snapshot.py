@@ -16,7 +16,7 @@ class Stray:
     `kind` is one of
     `temp` (a writer's `<path>.tmp.<pid>.<12 hex>`), `lock` (`*.lock`), `special` (a FIFO, device or directory called
     `x.md`), `broken-link` (a symlink `x.md` to nothing), `symlinked-directory`, `unreadable-directory`,
-    `other-file` (any other name; needed by rules on names and conflict copies).
+    `directory` (any other directory below), `other-file` (any other name, for the rules on names and copies).
     """
 
     file: str

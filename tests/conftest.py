@@ -1,0 +1,72 @@
+"""What all tests share: nothing of the real home is ever touched."""
+
+import codecs
+import os
+import sys
+import traceback
+
+import pytest
+
+NOBODY = 65534
+
+
+@pytest.fixture(autouse=True)
+def _own_home(tmp_path_factory, monkeypatch):
+    """Every test has a home of its own, and none of the variables that would lead out of it."""
+    home = tmp_path_factory.mktemp("home")
+    for name in tuple(os.environ):
+        if name.startswith(("ZCSYNCD_", "ZCODE_", "XDG_", "PI_", "CLAUDE_", "DSH_", "LISTEN_", "NOTIFY_")):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(home))
+
+
+@pytest.fixture
+def as_ordinary_user():
+    """Run a check in a child process that is not root; its failures are this test's.
+
+    Used where root would be allowed what the test is about. `owned` paths (with all below) are given to that user.
+    """
+
+    def run(check, *owned):
+        # The interpreter's own files may be out of that user's reach: what is loaded late is loaded now.
+        for encoding in ("utf-16-le", "utf-16", "gb18030", "gbk", "latin-1", "idna"):
+            codecs.lookup(encoding)
+        reader, writer = os.pipe()
+        root = os.geteuid() == 0
+        if root:
+            for path in owned:
+                _hand_over(path)
+        child = os.fork()
+        if child == 0:
+            os.close(reader)
+            code = 1
+            try:
+                if root:
+                    os.setgroups([])
+                    os.setgid(NOBODY)
+                    os.setuid(NOBODY)
+                check()
+                code = 0
+            except BaseException:
+                os.write(writer, traceback.format_exc().encode()[-60_000:])
+            finally:
+                sys.stdout.flush()
+                os._exit(code)
+        os.close(writer)
+        with os.fdopen(reader) as pipe:
+            said = pipe.read()
+        _, status = os.waitpid(child, 0)
+        assert os.waitstatus_to_exitcode(status) == 0, said
+
+    return run
+
+
+def _hand_over(path):
+    """Give a path and all below to the ordinary user, and let that user reach it."""
+    for place, names, files in os.walk(path):
+        for name in (place, *(os.path.join(place, each) for each in (*names, *files))):
+            os.chown(name, NOBODY, NOBODY, follow_symlinks=False)
+    parent = os.path.dirname(os.path.abspath(path))
+    while os.stat(parent).st_uid == 0 and not os.stat(parent).st_mode & 0o001 and parent != "/":
+        os.chmod(parent, os.stat(parent).st_mode | 0o011)
+        parent = os.path.dirname(parent)

@@ -1,0 +1,202 @@
+"""The asynchronous client: the verbs of the blocking one for programs with a loop. Door: asyncio.
+
+Rule 1: a task of its own reads, so that answers and events reach whoever waits for them in any order.
+Rule 2: reading stops while many events wait to be taken and nobody waits for an answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import sys
+from collections import deque
+from collections.abc import AsyncIterator, Mapping
+from types import TracebackType
+from typing import Self
+
+from zcsyncd.bus.client import (
+    NO_WINDOWS,
+    PATIENCE_S,
+    TIMEOUT_S,
+    decode_message,
+    encode_request,
+    gone,
+    result_of,
+    silent,
+    unreachable,
+)
+from zcsyncd.bus.limits import LINE_BYTES, PROTOCOL
+from zcsyncd.errors import NoDaemon, ProtocolError, ZcsyncdError
+
+WAITING_EVENTS = 1_024
+"""Events that are kept for a program that does not take them; the daemon's journal keeps the rest."""
+
+
+class AsyncClient:
+    """One connection to the daemon, as an asynchronous context manager."""
+
+    def __init__(self, address: str, timeout_s: float = TIMEOUT_S) -> None:
+        self.address = address
+        self.timeout_s = timeout_s
+        self._writer: asyncio.StreamWriter | None = None
+        self._reading: asyncio.Task[None] | None = None
+        self._answers: dict[int, asyncio.Future[dict[str, object]]] = {}
+        self._events: deque[dict[str, object]] = deque()
+        self._changed = asyncio.Condition()
+        self._failure: ZcsyncdError | None = None
+        self._number = 0
+
+    async def connect(self) -> None:
+        """Connect; `async with` does it.
+
+        Raises: NoDaemon.
+        """
+        if self._writer is not None:
+            return
+        if sys.platform == "win32":
+            raise NoDaemon(NO_WINDOWS)
+        try:
+            async with asyncio.timeout(self.timeout_s):
+                reader, self._writer = await asyncio.open_unix_connection(self.address, limit=LINE_BYTES)
+        except (OSError, ValueError) as error:
+            raise unreachable(self.address, error, self.timeout_s) from error
+        self._reading = asyncio.get_running_loop().create_task(self._read(reader))
+
+    async def close(self) -> None:
+        """Hang up. Twice is harmless."""
+        if self._reading is not None:
+            self._reading.cancel()
+            await asyncio.gather(self._reading, return_exceptions=True)
+            self._reading = None
+        writer, self._writer = self._writer, None
+        if writer is not None:
+            writer.close()
+            with contextlib.suppress(OSError):
+                await writer.wait_closed()
+
+    async def __aenter__(self) -> Self:
+        await self.connect()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def hello(
+        self, name: str, version: str, session: Mapping[str, object] | None = None
+    ) -> dict[str, object]:
+        """Say who we are; `session` as docs/protocol.md tells. Raises as `call` does."""
+        client = {"name": name, "version": version, "pid": os.getpid()}
+        return await self.call("hello", protocol=[PROTOCOL], client=client, session=session)
+
+    async def call(
+        self,
+        method: str,
+        params: Mapping[str, object] | None = None,
+        /,
+        *,
+        timeout_s: float | None = None,
+        **named: object,
+    ) -> dict[str, object]:
+        """Ask and give the result, as the blocking client's `call` does; several may wait at a time.
+
+        Raises: the error that the daemon tells; NoDaemon when it is not there or does not answer.
+        """
+        given = {**(params or {}), **named}
+        if timeout_s is not None or method not in PATIENCE_S:
+            wait_s = self.timeout_s if timeout_s is None else timeout_s
+            return await self._answer(self._ask(method, given), wait_s)
+        alive, question = self._ask("ping", {}), self._ask(method, given)
+        try:
+            await self._answer(alive, self.timeout_s)
+        except BaseException:
+            self._answers.pop(question, None)
+            raise
+        patience_s = PATIENCE_S[method]
+        return await self._answer(question, None if patience_s is None else self.timeout_s + patience_s)
+
+    async def next_event(self, timeout_s: float | None = None) -> dict[str, object] | None:
+        """Give the next event's params; None when `timeout_s` has passed.
+
+        Raises: NoDaemon when the daemon has gone and no event is left.
+        """
+        try:
+            async with asyncio.timeout(timeout_s), self._changed:
+                while not self._events:
+                    if self._failure is not None:
+                        raise self._failure
+                    await self._changed.wait()
+                self._changed.notify_all()
+                return self._events.popleft()
+        except TimeoutError:
+            return None
+
+    async def events(self) -> AsyncIterator[dict[str, object]]:
+        """Give events as they come.
+
+        Raises: NoDaemon when the daemon has gone.
+        """
+        while (event := await self.next_event()) is not None:
+            yield event
+
+    # -- inside -----------------------------------------------------------------------------------------------
+
+    def _ask(self, method: str, params: Mapping[str, object]) -> int:
+        if self._writer is None:
+            raise ProtocolError("the client is not connected: use it in an `async with` block")
+        if self._failure is not None:
+            raise self._failure
+        self._number += 1
+        self._answers[self._number] = asyncio.get_running_loop().create_future()
+        self._writer.write(encode_request(self._number, method, params))
+        return self._number
+
+    async def _answer(self, number: int, wait_s: float | None) -> dict[str, object]:
+        async with self._changed:
+            self._changed.notify_all()
+        try:
+            async with asyncio.timeout(wait_s):
+                message = await self._answers[number]
+        except TimeoutError as error:
+            raise silent(self.address, wait_s or 0.0) from error
+        finally:
+            self._answers.pop(number, None)
+        return result_of(message)
+
+    async def _read(self, reader: asyncio.StreamReader) -> None:
+        failure = gone(self.address)
+        try:
+            # What has no newline is half a line: the daemon has gone in the middle of it.
+            while (line := await reader.readline()).endswith(b"\n"):
+                await self._take(decode_message(line))
+        except OSError:
+            pass
+        except ValueError:
+            failure = ProtocolError(f"{self.address} sent a line of more than {LINE_BYTES} bytes")
+        except ZcsyncdError as error:
+            failure = error
+        async with self._changed:
+            self._failure = failure
+            self._changed.notify_all()
+        for waiting in self._answers.values():
+            if not waiting.done():
+                waiting.set_exception(failure)
+                # Whoever gave up waiting does not ask any more.
+                waiting.exception()
+
+    async def _take(self, message: dict[str, object]) -> None:
+        params, number = message.get("params"), message.get("id")
+        if message.get("method") == "event" and isinstance(params, dict):
+            async with self._changed:
+                self._events.append(params)
+                self._changed.notify_all()
+                while len(self._events) >= WAITING_EVENTS and not self._answers:
+                    await self._changed.wait()
+        elif isinstance(number, int):
+            waiting = self._answers.get(number)
+            if waiting is not None and not waiting.done():
+                waiting.set_result(message)
+        elif "error" in message:
+            result_of(message)

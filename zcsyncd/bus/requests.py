@@ -1,0 +1,714 @@
+"""The table of what can be asked and what is told: methods and topics with their JSON Schemas. Pure.
+
+Rule 1: the table is the protocol (docs/protocol.md says the same in words): a method that is not in it does not
+exist, and `describe` gives it to clients as it stands.
+Rule 2: members that the table does not know are left out, so that a newer client can talk to us.
+Rule 3: a mistake is told with the parameter's name, what was expected, and what came.
+"""
+
+from __future__ import annotations
+
+import ntpath
+import posixpath
+import re
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from zcsyncd import errors
+from zcsyncd.bus.events import CURSOR_PATTERN
+from zcsyncd.bus.limits import LINE_BYTES, PAGE, PROTOCOL, SUBSCRIPTIONS
+from zcsyncd.errors import InvalidParams, UnknownMethod
+
+Schema = dict[str, object]
+"""A JSON Schema (draft 2020-12) of the few keywords that `_check` knows. `format: path` is ours: an absolute path
+in the system's own spelling, as a file system can hold it."""
+
+LAYOUTS = ("zcode", "pi", "claude-code", "dsh", "unknown")
+SEVERITIES = ("error", "warning", "info")
+TYPES = ("user", "feedback", "project", "reference")
+
+
+# -- words of the schemas -------------------------------------------------------------------------------------
+
+
+def _say(schema: Schema, description: str) -> Schema:
+    return {**schema, "description": description}
+
+
+def _or_null(schema: Schema) -> Schema:
+    kinds: dict[str, object] = {"type": [schema["type"], "null"]}
+    if "enum" in schema:
+        allowed = schema["enum"]
+        kinds["enum"] = [*allowed, None] if isinstance(allowed, list) else allowed
+    return {**schema, **kinds}
+
+
+def _object(required: Mapping[str, Schema], optional: Mapping[str, Schema] | None = None) -> Schema:
+    made: Schema = {"type": "object", "properties": {**required, **(optional or {})}}
+    if required:
+        made["required"] = list(required)
+    return made
+
+
+def _array(items: Schema, **bounds: object) -> Schema:
+    return {"type": "array", "items": items, **bounds}
+
+
+def _one_of(*values: str) -> Schema:
+    return {"type": "string", "enum": list(values)}
+
+
+def _text(most: int, least: int = 1) -> Schema:
+    return {"type": "string", "minLength": least, "maxLength": most}
+
+
+def _with_default(schema: Schema, value: object) -> Schema:
+    return {**schema, "default": value}
+
+
+_STRING: Schema = {"type": "string"}
+_BOOLEAN: Schema = {"type": "boolean"}
+_INTEGER: Schema = {"type": "integer"}
+_COUNT: Schema = {"type": "integer", "minimum": 0}
+_NUMBER: Schema = {"type": "number"}
+_PATH: Schema = {"type": "string", "format": "path", "minLength": 1, "maxLength": 32_767}
+_TIME: Schema = {"type": "string", "format": "date-time"}
+_HASH: Schema = {"type": "string", "pattern": "^[0-9a-f]{64}$"}
+_REVISION: Schema = {"type": "string", "pattern": "^mtime:-?[0-9]+:size:[0-9]+$"}
+_CURSOR: Schema = _say({"type": "string", "pattern": CURSOR_PATTERN}, "<journal id>:<sequence>")
+_NOTHING: Schema = _object({})
+
+_COUNTS = _object(dict.fromkeys(SEVERITIES, _COUNT))
+_SESSION_NAME = _object({"host": _STRING, "id": _STRING})
+
+_WHERE: dict[str, Schema] = {
+    "dir": _say(_PATH, "a memory directory; with neither `dir` nor `cwd` the session's"),
+    "cwd": _say(_PATH, "a working directory, resolved as dirs.resolve does; `dir` goes first"),
+}
+_PAGING: dict[str, Schema] = {
+    "limit": _with_default({"type": "integer", "minimum": 0, "maximum": PAGE}, PAGE),
+    "offset": _with_default(_COUNT, 0),
+}
+
+FINDING = _object(
+    {
+        "key": _STRING,
+        "code": _STRING,
+        "severity": _one_of(*SEVERITIES),
+        "dir": _PATH,
+        "message": _STRING,
+        "fixable": _BOOLEAN,
+        "since": _TIME,
+        "pending": _BOOLEAN,
+        "dismissed": _BOOLEAN,
+    },
+    {
+        "file": _or_null(_STRING),
+        "target": _or_null(_STRING),
+        "line": _or_null(_INTEGER),
+        "hint": _or_null(_STRING),
+    },
+)
+"""One thing that the audit says."""
+
+CHANGE = _object(
+    {"kind": _one_of("added", "updated", "renamed", "deleted", "removed", "file"), "file": _STRING},
+    {
+        "unit": _array(_STRING),
+        "from": {"type": ["string", "array"]},
+        "name": _or_null(_STRING),
+        "description": _or_null(_STRING),
+        "type": _or_null(_STRING),
+        "revision": _or_null(_REVISION),
+        "contentHash": _or_null(_HASH),
+    },
+)
+"""One file that is not what it was."""
+
+_ENTRY = _object({"target": _STRING, "title": _STRING, "hook": _STRING, "line": _INTEGER})
+
+
+# -- the table ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """One thing that can be asked."""
+
+    summary: str
+    params: Schema = field(default_factory=lambda: _NOTHING)
+    result: Schema = field(default_factory=lambda: _NOTHING)
+    waits_for_ready: bool = False
+    """It is about memory: it waits for the first scan, at most limits.READY_WAIT_S, then it is `not-ready`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """One thing that is told."""
+
+    summary: str
+    data: Schema = field(default_factory=lambda: _NOTHING)
+
+
+_HELLO = Method(
+    "say who speaks and agree on a version",
+    _object(
+        {},
+        {
+            "protocol": _with_default(_array(_INTEGER, minItems=1, maxItems=64), [PROTOCOL]),
+            "client": _object({}, {"name": _text(256), "version": _text(256), "pid": _COUNT}),
+            "session": _object(
+                {"host": _text(64), "id": _text(256), "cwd": _PATH},
+                {
+                    "reason": _with_default(_one_of("start", "attach", "compact", "fork"), "attach"),
+                    "parent": _say(_text(256), "id of the session that a fork comes from"),
+                    "dirs": _array(_PATH, maxItems=PAGE),
+                    "env": {"type": "object", "additionalProperties": _text(32_767, 0), "maxProperties": 64},
+                    "scope": _with_default(_one_of("session", "all"), "session"),
+                },
+            ),
+        },
+    ),
+    _object(
+        {
+            "protocol": _INTEGER,
+            "server": _object({"name": _STRING, "version": _STRING, "pid": _INTEGER, "startedAt": _TIME}),
+            "cursor": _CURSOR,
+            "dir": _say(_or_null(_PATH), "the session's memory directory, if there is one"),
+            "ready": _say(_BOOLEAN, "false while the first scan runs"),
+            "limits": _object({"lineBytes": _INTEGER}),
+            "layouts": _array(_STRING),
+        }
+    ),
+)
+
+_STATUS = Method(
+    "how the daemon does",
+    result=_object(
+        {
+            "daemon": _object(
+                {
+                    "version": _STRING,
+                    "pid": _INTEGER,
+                    "uptimeS": _NUMBER,
+                    "rssBytes": _or_null(_COUNT),
+                    "ready": _BOOLEAN,
+                    "watcher": _say(_STRING, "what tells of changes: inotify, polling, …"),
+                    "degraded": _array(_object({"base": _STRING, "reason": _STRING})),
+                    "lastEventAt": _or_null(_TIME),
+                    "lastScanAt": _or_null(_TIME),
+                    "driftFound": _say(_COUNT, "changes that only a rescan found"),
+                },
+            ),
+            "bus": _object(
+                {
+                    "address": _STRING,
+                    "connections": _COUNT,
+                    "subscriptions": _COUNT,
+                    "published": _COUNT,
+                    "dropped": _COUNT,
+                }
+            ),
+            "counts": _object({"directories": _COUNT, "facts": _COUNT, "findings": _COUNTS}),
+            "asked": _say(_array(_object({"dir": _PATH})), "directories that wait for dirs.allow"),
+            "jobs": _array(
+                _object(
+                    {
+                        "name": _STRING,
+                        "nextRunAt": _or_null(_TIME),
+                        "lastRunAt": _or_null(_TIME),
+                        "lastError": _or_null(_STRING),
+                    }
+                )
+            ),
+            "environment": _say(
+                _array(_object({"name": _STRING})),
+                "variables that sessions have set differently from the daemon",
+            ),
+        }
+    ),
+)
+
+_DIRS_LIST = Method(
+    "the memory directories that are kept",
+    _object({}, {"layout": _one_of(*LAYOUTS), **_PAGING}),
+    _object(
+        {
+            "total": _COUNT,
+            "dirs": _array(
+                _object(
+                    {
+                        "dir": _PATH,
+                        "layout": _one_of(*LAYOUTS),
+                        "label": _STRING,
+                        "cwds": _array(_PATH),
+                        "aliases": _array(_PATH),
+                        "facts": _COUNT,
+                        "entries": _COUNT,
+                        "findings": _COUNTS,
+                        "revision": _say(_or_null(_REVISION), "the index's; null without one"),
+                        "changedAt": _or_null(_TIME),
+                    }
+                )
+            ),
+        }
+    ),
+    waits_for_ready=True,
+)
+
+_DIRS_RESOLVE = Method(
+    "which memory directory belongs to a working directory",
+    _object({}, {"cwd": _say(_PATH, "without it the session's"), "layout": _one_of(*LAYOUTS)}),
+    _object(
+        {
+            "dir": _or_null(_PATH),
+            "computedDir": _PATH,
+            "source": _one_of("config", "computed", "only-match", "none"),
+            "others": _say(_array({}), "directories of the same cwd in other layouts"),
+            "warnings": _array({}),
+        }
+    ),
+)
+
+_MEMORY_LIST = Method(
+    "the facts of a directory",
+    _object(
+        {}, {**_WHERE, **_PAGING, "type": _one_of(*TYPES), "sort": _one_of("name", "file", "mtime", "size")}
+    ),
+    _object(
+        {
+            "dir": _PATH,
+            "total": _COUNT,
+            "facts": _array(
+                _object(
+                    {
+                        "file": _STRING,
+                        "name": _or_null(_STRING),
+                        "description": _or_null(_STRING),
+                        "type": _or_null(_STRING),
+                        "mtimeMs": _INTEGER,
+                        "sizeBytes": _COUNT,
+                        "revision": _REVISION,
+                        "indexed": _BOOLEAN,
+                        "recalled": _BOOLEAN,
+                        "malformed": _BOOLEAN,
+                    }
+                )
+            ),
+        }
+    ),
+    waits_for_ready=True,
+)
+
+_MEMORY_READ = Method(
+    "one fact",
+    _object(
+        {"name": _say(_text(4_096), "exact file name, file name without .md, or the front matter's name")},
+        {
+            **_WHERE,
+            "full": _with_default(_say(_BOOLEAN, "not cut as the host would cut it"), False),
+            "why": _with_default(_say(_BOOLEAN, "tell where this fact is seen and why"), False),
+        },
+    ),
+    _object(
+        {
+            "file": _STRING,
+            "absolutePath": _PATH,
+            "name": _or_null(_STRING),
+            "description": _or_null(_STRING),
+            "type": _or_null(_STRING),
+            "body": _STRING,
+            "truncated": _or_null(_one_of("lines", "bytes", "both")),
+            "sizeBytes": _COUNT,
+            "mtimeMs": _INTEGER,
+            "revision": _REVISION,
+            "contentHash": _HASH,
+        },
+        {"encoding": _say(_STRING, "only when it is not UTF-8"), "visible": _BOOLEAN, "reasons": _array({})},
+    ),
+    waits_for_ready=True,
+)
+
+_MEMORY_INDEX = Method(
+    "the index as the host puts it before its model",
+    _object({}, _WHERE),
+    _object(
+        {
+            "text": _STRING,
+            "truncated": _BOOLEAN,
+            "lines": _COUNT,
+            "units": _say(_COUNT, "UTF-16 code units"),
+            "textHash": _or_null(_HASH),
+            "contentHash": _or_null(_HASH),
+            "revision": _or_null(_REVISION),
+        }
+    ),
+    waits_for_ready=True,
+)
+
+_AUDIT_GET = Method(
+    "what is wrong, errors first",
+    _object(
+        {},
+        {
+            **_WHERE,
+            "fresh": _with_default(_say(_BOOLEAN, "read the disk again first"), False),
+            "severity": _with_default(_say(_one_of(*SEVERITIES), "the least one told"), "warning"),
+            **_PAGING,
+        },
+    ),
+    _object({"total": _COUNT, "findings": _array(FINDING)}),
+    waits_for_ready=True,
+)
+
+_SUBSCRIBE = Method(
+    "be sent events; they begin after the answer",
+    _object(
+        {},
+        {
+            "topics": _with_default(
+                _say(_array(_text(128), minItems=1, maxItems=64), "globs; `*` crosses `/`"),
+                ["*"],
+            ),
+            "dirs": _array(_PATH, maxItems=PAGE),
+            **_WHERE,
+            "since": _say(_CURSOR, "be sent what came after it first"),
+        },
+    ),
+    _object({"subscription": _INTEGER, "cursor": _CURSOR}),
+)
+
+METHODS: Mapping[str, Method] = {
+    "hello": _HELLO,
+    "ping": Method("everything up to the cursor has been sent", result=_object({"cursor": _CURSOR})),
+    "describe": Method(
+        "this table", result=_object({"methods": {"type": "object"}, "topics": {"type": "object"}})
+    ),
+    "status": _STATUS,
+    "dirs.list": _DIRS_LIST,
+    "dirs.resolve": _DIRS_RESOLVE,
+    "dirs.allow": Method(
+        "let an asked directory be kept, or no longer", _object({"dir": _PATH, "allow": _BOOLEAN})
+    ),
+    "memory.list": _MEMORY_LIST,
+    "memory.read": _MEMORY_READ,
+    "memory.index": _MEMORY_INDEX,
+    "audit.get": _AUDIT_GET,
+    "audit.dismiss": Method(
+        "do not tell this finding again",
+        _object({"key": _text(4_096)}, {"undo": _with_default(_BOOLEAN, False)}),
+        waits_for_ready=True,
+    ),
+    "events.subscribe": _SUBSCRIBE,
+    "events.unsubscribe": Method(
+        "be sent no more", _object({"subscription": {"type": "integer", "minimum": 1}})
+    ),
+    "daemon.flush": Method(
+        "answered once everything that was on disk before has been announced",
+        _object({}, {"rescan": _with_default(_BOOLEAN, False)}),
+        _object({"cursor": _CURSOR}),
+    ),
+    "daemon.stop": Method("answered once everything is down but this connection"),
+}
+"""Every method that this daemon answers, by name."""
+
+TOPICS: Mapping[str, Topic] = {
+    "memory/changed": Topic(
+        "what a settled batch did to a directory",
+        _object(
+            {"changes": _array(CHANGE, maxItems=PAGE)},
+            {"more": _say(_BOOLEAN, "another event of the same batch follows"), "by": _SESSION_NAME},
+        ),
+    ),
+    "memory/index": Topic(
+        "the index says something else now",
+        _object(
+            {
+                "revision": _or_null(_REVISION),
+                "contentHash": _or_null(_HASH),
+                "textHash": _or_null(_HASH),
+                "added": _array(_ENTRY),
+                "removed": _array(_ENTRY),
+                "changed": _array(_ENTRY),
+                "caps": _object(
+                    {
+                        "lines": _COUNT,
+                        "linesCap": _COUNT,
+                        "units": _COUNT,
+                        "unitsCap": _COUNT,
+                        "beyond": _say(_array(_STRING), "targets past the cap"),
+                    }
+                ),
+            }
+        ),
+    ),
+    "memory/audit": Topic(
+        "findings came and went (warning and above)",
+        _object({"appeared": _array(FINDING), "cleared": _array(FINDING), "counts": _COUNTS}),
+    ),
+    "memory/dir-added": Topic("a memory directory appeared", _object({"layout": _STRING, "label": _STRING})),
+    "memory/dir-removed": Topic("a memory directory went", _object({"layout": _STRING, "label": _STRING})),
+    "read-state/read": Topic(
+        "a session has read a file",
+        _object(
+            {
+                "absolutePath": _PATH,
+                "kind": _one_of("full", "partial", "truncated"),
+                "mtimeMs": _INTEGER,
+                "sizeBytes": _COUNT,
+                "session": _SESSION_NAME,
+            },
+            {
+                "contentHash": _say(_HASH, "only with kind `full`"),
+                "range": {},
+                "replayed": _say(
+                    _BOOLEAN, "true: it happened before the subscription; never relay it to a guard"
+                ),
+            },
+        ),
+    ),
+    "daemon/started": Topic("the daemon is ready"),
+    "daemon/stopping": Topic("the daemon leaves"),
+    "daemon/rescanned": Topic(
+        "a full scan is done", _object({"drift": _say(_COUNT, "changes that only it found")})
+    ),
+    "daemon/degraded": Topic(
+        "a watch was lost or refused; polling took over", _object({"base": _STRING, "reason": _STRING})
+    ),
+    "bus/gap": Topic(
+        "events are gone: read the state anew",
+        _object({"reason": _one_of("expired", "journal-reset"), "missed": _or_null(_COUNT)}),
+    ),
+}
+"""Every topic that this daemon publishes."""
+
+_EVENT = _object(
+    {
+        "subscription": _INTEGER,
+        "cursor": _CURSOR,
+        "time": _TIME,
+        "topic": _STRING,
+        "dir": _or_null(_PATH),
+        "data": {"type": "object"},
+    },
+    {"replayed": _BOOLEAN},
+)
+"""The `params` of every notification `event`."""
+
+
+def describe() -> dict[str, object]:
+    """Give the table as `describe` answers it."""
+    return {
+        "protocol": PROTOCOL,
+        "limits": {"lineBytes": LINE_BYTES, "subscriptions": SUBSCRIPTIONS, "page": PAGE},
+        "methods": {
+            name: {
+                "summary": method.summary,
+                "params": method.params,
+                "result": method.result,
+                "waitsForReady": method.waits_for_ready,
+            }
+            for name, method in METHODS.items()
+        },
+        "event": _EVENT,
+        "topics": {name: {"summary": topic.summary, "data": topic.data} for name, topic in TOPICS.items()},
+        "errors": _error_words(errors.ZcsyncdError),
+    }
+
+
+def _error_words(root: type[errors.ZcsyncdError]) -> dict[str, object]:
+    words: dict[str, object] = {root.word: root.wire_code}
+    for child in root.__subclasses__():
+        words |= _error_words(child)
+    return words
+
+
+# -- checking -------------------------------------------------------------------------------------------------
+
+
+def check_params(method: str, params: Mapping[str, object]) -> dict[str, object]:
+    """Check a request against the table; give its parameters with defaults, without unknown members.
+
+    An optional parameter that is null counts as not given.
+
+    Raises: UnknownMethod; InvalidParams for the first parameter that does not fit.
+    """
+    known = METHODS.get(method)
+    if known is None:
+        raise UnknownMethod(
+            f"no method {_shown(method)}",
+            hint="`describe` lists the methods of this daemon",
+            method=method[:128],
+        )
+    return _check_object(known.params, params, "")
+
+
+def _check_object(schema: Schema, value: Mapping[str, object], name: str) -> dict[str, object]:
+    properties = schema.get("properties")
+    required = schema.get("required")
+    known: Mapping[str, Schema] = properties if isinstance(properties, dict) else {}
+    needed = required if isinstance(required, list) else []
+    checked: dict[str, object] = {}
+    for member, inner in known.items():
+        given = value.get(member)
+        inner_name = f"{name}.{member}" if name else member
+        if given is None and not _takes(inner, None):
+            if member in needed:
+                raise _wrong(inner_name, inner, "null" if member in value else "nothing")
+            if "default" in inner:
+                default = inner["default"]
+                checked[member] = list(default) if isinstance(default, list) else default
+            continue
+        if member in value:
+            checked[member] = _check(inner, given, inner_name)
+    others = schema.get("additionalProperties")
+    if isinstance(others, dict):
+        most = schema.get("maxProperties")
+        if isinstance(most, int) and len(value) > most:
+            raise _wrong(name, schema, f"{len(value)} members")
+        for member, given in value.items():
+            if member not in known:
+                checked[member] = _check(others, given, f"{name}.{member}")
+    return checked
+
+
+def _check(schema: Schema, value: object, name: str) -> object:
+    if isinstance(value, float) and value.is_integer() and _takes(schema, 0) and not _takes(schema, 0.5):
+        value = int(value)  # JSON has one kind of number: 5.0 is an integer
+    if not _takes(schema, value):
+        raise _wrong(name, schema, _kind(value))
+    allowed = schema.get("enum")
+    if isinstance(allowed, list) and value not in allowed:
+        raise _wrong(name, schema, _shown(value))
+    if isinstance(value, str):
+        _check_text(schema, value, name)
+    elif isinstance(value, int) and not isinstance(value, bool):
+        if not _within(schema, value, "minimum", "maximum"):
+            raise _wrong(name, schema, _shown(value))
+    elif isinstance(value, list):
+        if not _within(schema, len(value), "minItems", "maxItems"):
+            raise _wrong(name, schema, f"{len(value)} items")
+        items = schema.get("items")
+        if isinstance(items, dict):
+            return [_check(items, item, f"{name}[{place}]") for place, item in enumerate(value)]
+    elif isinstance(value, dict):
+        return _check_object(schema, value, name)
+    return value
+
+
+def _check_text(schema: Schema, value: str, name: str) -> None:
+    if not _within(schema, len(value), "minLength", "maxLength"):
+        raise _wrong(name, schema, f"{len(value)} characters")
+    pattern = schema.get("pattern")
+    if isinstance(pattern, str) and (re.search(pattern, value, re.ASCII) is None or value.endswith("\n")):
+        raise _wrong(name, schema, _shown(value))
+    if schema.get("format") == "path":
+        if not _is_absolute(value):
+            raise _wrong(name, schema, _shown(value))
+        if not _is_storable(value):
+            raise _wrong(name, schema, "a path that no file system can hold")
+
+
+def _is_absolute(path: str) -> bool:
+    if sys.platform == "win32":
+        return ntpath.isabs(path)
+    return posixpath.isabs(path)
+
+
+def _is_storable(path: str) -> bool:
+    """Tell whether the system could be asked for the path: no NUL, no surrogates but those of undecodable bytes."""
+    if "\0" in path:
+        return False
+    try:
+        path.encode("utf-8", "surrogatepass" if sys.platform == "win32" else "surrogateescape")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _takes(schema: Schema, value: object) -> bool:
+    kinds = schema.get("type")
+    if kinds is None:
+        return True
+    return any(_is_kind(value, kind) for kind in (kinds if isinstance(kinds, list) else [kinds]))
+
+
+def _is_kind(value: object, kind: object) -> bool:
+    match kind:
+        case "string":
+            return isinstance(value, str)
+        case "boolean":
+            return isinstance(value, bool)
+        case "integer":
+            return isinstance(value, int) and not isinstance(value, bool)
+        case "number":
+            return isinstance(value, int | float) and not isinstance(value, bool)
+        case "array":
+            return isinstance(value, list)
+        case "object":
+            return isinstance(value, dict)
+        case _:
+            return value is None
+
+
+def _within(schema: Schema, size: int, least: str, most: str) -> bool:
+    low, high = schema.get(least), schema.get(most)
+    return (not isinstance(low, int) or size >= low) and (not isinstance(high, int) or size <= high)
+
+
+def _wrong(name: str, schema: Schema, got: str) -> InvalidParams:
+    expected = _expected(schema)
+    return InvalidParams(f"`{name}`: expected {expected}, got {got}", parameter=name, expected=expected)
+
+
+_ARTICLES = {"string": "a string", "integer": "an integer", "number": "a number", "boolean": "true or false"}
+
+
+def _expected(schema: Schema) -> str:
+    """Say in words what a schema wants."""
+    allowed = schema.get("enum")
+    if isinstance(allowed, list):
+        return "one of " + ", ".join(str(each) for each in allowed)
+    if schema.get("format") == "path":
+        return "an absolute path"
+    if schema.get("pattern") == CURSOR_PATTERN:
+        return "a cursor `<journal id>:<sequence>`"
+    kind = str(schema.get("type"))
+    if kind == "array":
+        items = schema.get("items")
+        inner = _expected(items) if isinstance(items, dict) else "anything"
+        return f"an array{_span(schema, 'minItems', 'maxItems', ' items')} (each {inner})"
+    if kind == "object":
+        return f"an object{_span(schema, 'minProperties', 'maxProperties', ' members')}"
+    if kind == "string":
+        return f"a string{_span(schema, 'minLength', 'maxLength', ' characters')}"
+    return _ARTICLES.get(kind, kind) + _span(schema, "minimum", "maximum", "")
+
+
+def _span(schema: Schema, least: str, most: str, unit: str) -> str:
+    low, high = schema.get(least), schema.get(most)
+    joint = " of" if unit else ""
+    if low is not None and high is not None:
+        return f"{joint} {low} to {high}{unit}" if unit else f" from {low} to {high}"
+    if low is not None:
+        return f"{joint} at least {low}{unit}"
+    return f"{joint} at most {high}{unit}" if high is not None else ""
+
+
+def _kind(value: object) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return "a string"
+    if isinstance(value, list):
+        return "an array"
+    return "an object" if isinstance(value, dict) else "a number"
+
+
+def _shown(value: object) -> str:
+    """Show a value in a message: short, on one line."""
+    text = repr(value)
+    return text if len(text) <= 80 else text[:79] + "…"

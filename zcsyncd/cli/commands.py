@@ -1,0 +1,280 @@
+"""The verbs: one function each, that asks the daemon and shows what it says. Door: the bus.
+
+Rule 1: `audit` and `memory` read the directory directly when no daemon answers, or when it does not keep that
+directory; what is shown is the same, and a remark says so.
+Rule 2: a verb gives its exit code; what fails is raised as an error of ours.
+"""
+
+from __future__ import annotations
+
+import os
+from argparse import Namespace
+from collections.abc import Callable
+
+from zcsyncd.cli import offline
+from zcsyncd.cli.answer import Answer, rows_of
+from zcsyncd.cli.asking import Daemon
+from zcsyncd.cli.console import Console, clock, here
+from zcsyncd.cli.pages import (
+    at_least,
+    audit_page,
+    dirs_page,
+    index_page,
+    is_quiet,
+    list_page,
+    read_page,
+    resolve_page,
+    settings_page,
+)
+from zcsyncd.cli.render import harmless
+from zcsyncd.cli.status_page import status_page
+from zcsyncd.cli.telling import event_lines
+from zcsyncd.config import effective
+from zcsyncd.errors import NoDaemon, NotFound, NotReady, Refused, UsageError
+from zcsyncd.layouts.registry import LAYOUTS
+from zcsyncd.memory.audit import RULES
+from zcsyncd.places import default_address
+from zcsyncd.settings import read_settings
+
+FOUND = 1
+"""Exit code: there are findings at or above `--fail-on`."""
+
+
+def cmd_run(words: Namespace, console: Console) -> int:
+    """Run the daemon until it is told to stop, or the demo."""
+    if words.demo:
+        from zcsyncd.demo.show import run_demo
+
+        return run_demo(console)
+    from zcsyncd.daemon.app import run_daemon
+
+    return run_daemon(console.env)
+
+
+def cmd_stop(_words: Namespace, console: Console) -> int:
+    """Stop the daemon; return once it is down."""
+    Daemon(console.env).stop()
+    if console.as_json:
+        console.say_json({})
+    else:
+        console.say(["stopped"])
+    return 0
+
+
+def cmd_status(words: Namespace, console: Console) -> int:
+    """Show how the daemon is, where it listens, or what it goes by."""
+    daemon = Daemon(console.env)
+    if words.address:
+        _show(console, {"address": daemon.address}, lambda: [daemon.address])
+    elif words.config:
+        rows = _settings(console)
+        shown = [{"key": key, "value": value, "source": source} for key, value, source in rows]
+        _show(
+            console,
+            {"settings": shown},
+            lambda: settings_page(rows, cells=console.cells, paint=console.paint),
+        )
+    else:
+        answer = daemon.ask("status")
+        _show(console, answer, lambda: status_page(answer, paint=console.paint))
+    return 0
+
+
+def _settings(console: Console) -> list[tuple[str, object, str]]:
+    """List the settings that a daemon started here would go by."""
+    settings = read_settings(console.env, codes=frozenset(RULES))
+    return effective(settings, address=default_address(console.env, settings.bus_address))
+
+
+def cmd_dirs(words: Namespace, console: Console) -> int:
+    """List the memory directories, find the one of a working directory, or let one in."""
+    daemon = Daemon(console.env)
+    if words.allow is not None:
+        return _allow(words, console, daemon)
+    if words.undo:
+        raise UsageError("--undo goes with --allow DIR", hint="`zcsyncd dirs --help` tells what fits")
+    if words.cwd is not None:
+        answer: Answer = daemon.ask("dirs.resolve", {"cwd": os.path.abspath(words.cwd)})
+        _show(console, answer, lambda: resolve_page(answer, paint=console.paint))
+    else:
+        answer = daemon.ask_all("dirs.list", {}, "dirs")
+        _show(console, answer, lambda: dirs_page(answer, cells=console.cells, paint=console.paint))
+    return 0
+
+
+def _allow(words: Namespace, console: Console, daemon: Daemon) -> int:
+    if words.cwd is not None:
+        raise UsageError("--allow DIR takes no CWD beside it", hint="`zcsyncd dirs --help` tells what fits")
+    directory = os.path.abspath(words.allow)
+    daemon.ask("dirs.allow", {"dir": directory, "allow": not words.undo})
+    said = f"{'no longer allowed' if words.undo else 'allowed'}: {directory}"
+    _show(console, {}, lambda: [said])
+    return 0
+
+
+# -- audit -----------------------------------------------------------------------------------------------------------
+
+
+def cmd_audit(words: Namespace, console: Console) -> int:
+    """Tell what is wrong in one directory; exit with 1 when something of `--fail-on` or graver counts."""
+    if words.dismiss is not None:
+        return _dismiss(words, console)
+    if words.undo:
+        raise UsageError("--undo goes with --dismiss KEY", hint="`zcsyncd audit --help` tells what fits")
+    severity = "info" if words.all or words.fail_on == "info" else "warning"
+    daemon = Daemon(console.env)
+    directory = _directory(words.dir, daemon, console)
+    answer, note = _or_directly(
+        lambda: daemon.ask_all(
+            "audit.get", {"dir": directory, "fresh": True, "severity": severity}, "findings"
+        ),
+        lambda: offline.audit_answer(directory, console.env, severity),
+        named=words.dir is not None,
+    )
+    findings = rows_of(answer, "findings")
+    if not words.all:
+        findings = [finding for finding in findings if finding.get("dismissed") is not True]
+    _show(
+        console,
+        {"total": len(findings), "findings": findings},
+        lambda: audit_page(findings, directory, cells=console.cells, paint=console.paint),
+        note,
+    )
+    counting = [one for one in findings if at_least(one, words.fail_on) and not is_quiet(one)]
+    return FOUND if counting else 0
+
+
+def _dismiss(words: Namespace, console: Console) -> int:
+    Daemon(console.env).ask("audit.dismiss", {"key": words.dismiss, "undo": words.undo})
+    said = f"{'speaks again' if words.undo else 'dismissed'}: {harmless(words.dismiss)}"
+    _show(console, {}, lambda: [said])
+    return 0
+
+
+# -- memory ----------------------------------------------------------------------------------------------------------
+
+
+def cmd_memory_list(words: Namespace, console: Console) -> int:
+    """List the facts of one directory."""
+    daemon = Daemon(console.env)
+    directory = _directory(words.dir, daemon, console)
+    answer, note = _or_directly(
+        lambda: daemon.ask_all("memory.list", {"dir": directory}, "facts"),
+        lambda: offline.memory_list(directory, console.env),
+        named=words.dir is not None,
+    )
+    _show(console, answer, lambda: list_page(answer, cells=console.cells, paint=console.paint), note)
+    return 0
+
+
+def cmd_memory_read(words: Namespace, console: Console) -> int:
+    """Show one fact."""
+    daemon = Daemon(console.env)
+    directory = _directory(words.dir, daemon, console)
+    asked = {"dir": directory, "name": words.name, "full": words.full}
+    try:
+        answer, note = _or_directly(
+            lambda: daemon.ask("memory.read", asked),
+            lambda: offline.memory_read(directory, console.env, words.name, full=words.full),
+            named=words.dir is not None,
+        )
+    except Refused as error:
+        if error.hint == "memory.index":  # the wire's name of the verb
+            error.hint = "`zcsyncd memory index` shows it"
+        raise
+    _show(console, answer, lambda: read_page(answer, paint=console.paint), note)
+    return 0
+
+
+def cmd_memory_index(words: Namespace, console: Console) -> int:
+    """Show the index as it is put before the model."""
+    daemon = Daemon(console.env)
+    directory = _directory(words.dir, daemon, console)
+    answer, note = _or_directly(
+        lambda: daemon.ask("memory.index", {"dir": directory}),
+        lambda: offline.memory_index(directory),
+        named=words.dir is not None,
+    )
+    _show(console, answer, lambda: index_page(answer, paint=console.paint), note)
+    return 0
+
+
+def _directory(named: str | None, daemon: Daemon, console: Console) -> str:
+    """Give the directory that a verb is about: the named one, else that of the working directory.
+
+    Raises:
+        NotFound: the working directory has no memory yet.
+    """
+    if named is not None:
+        return os.path.abspath(named)
+    cwd = here()
+    try:
+        answer = daemon.ask("dirs.resolve", {"cwd": cwd})
+    except NoDaemon:
+        return offline.directory_for(cwd, console.env)
+    if not isinstance(answer.get("dir"), str):
+        raise offline.no_memory(cwd, str(answer.get("computedDir")))
+    return str(answer["dir"])
+
+
+def _or_directly(ask: Callable[[], Answer], read: Callable[[], Answer], *, named: bool) -> tuple[Answer, str]:
+    """Ask the daemon; when it is not there or does not keep the directory, read it. Give the answer and a note.
+
+    `named`: a person named the directory. One that only a project's file names, and that the daemon therefore
+    refuses, is not read behind its back.
+    """
+    try:
+        return ask(), ""
+    except (NoDaemon, NotReady) as error:
+        return read(), f"read directly: {error.message}"
+    except NotFound:
+        return read(), "read directly: the daemon does not keep this directory"
+    except Refused as error:
+        if not named and type(error) is Refused:
+            raise
+        return read(), "read directly: the daemon does not give this out"
+
+
+# -- events ----------------------------------------------------------------------------------------------------------
+
+
+def cmd_events(words: Namespace, console: Console) -> int:
+    """Follow what happens until interrupted.
+
+    Raises:
+        NoDaemon: the daemon went away; the hint says from where to go on.
+    """
+    asked: dict[str, object] = {"topics": words.topic or ["*"]}
+    if words.since is not None:
+        asked["since"] = words.since
+    for event in Daemon(console.env).follow(asked):
+        if console.as_json:
+            console.say_json_line(event)
+        else:
+            console.say(
+                event_lines(
+                    event,
+                    label=_label(event.get("dir")),
+                    clock=clock(str(event.get("time"))),
+                    cells=console.cells,
+                    paint=console.paint,
+                )
+            )
+    return 0
+
+
+def _label(directory: object) -> str:
+    """Give a directory's short name by the layout whose rules give it one; others are called by their last part."""
+    if not isinstance(directory, str):
+        return ""
+    return LAYOUTS[0].label(directory)
+
+
+def _show(console: Console, answer: object, page: Callable[[], list[str]], note: str = "") -> None:
+    """Show an answer in the form that was asked for; a note goes to stderr, before it."""
+    if note:
+        console.remark(note)
+    if console.as_json:
+        console.say_json(answer)
+    else:
+        console.say(page())

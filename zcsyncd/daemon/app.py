@@ -1,0 +1,342 @@
+"""Builds, wires, starts and stops the daemon, in the written order.
+
+Start: lock → database → socket (it answers from here on) → endpoint file → watches live → first scan → ready.
+Stop: no new connections → looks end → `daemon/stopping`, the last commit → watches down → endpoint file gone → other
+connections closed → the answer → socket gone → database closed → lock let go.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import platform
+import signal
+import sys
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from zcsyncd import __version__
+from zcsyncd.bus.connection import Session
+from zcsyncd.bus.endpoint import Endpoint, remove_endpoint, write_endpoint
+from zcsyncd.bus.hub import Hub
+from zcsyncd.bus.limits import PROTOCOL
+from zcsyncd.bus.server import Server
+from zcsyncd.bus.unix import activated_socket, bind_socket, remove_socket, socket_inode
+from zcsyncd.config import Settings
+from zcsyncd.daemon.database import Database, check_point, retain
+from zcsyncd.daemon.grounds import Grounds
+from zcsyncd.daemon.handlers import Handlers
+from zcsyncd.daemon.lock import hold_lock
+from zcsyncd.daemon.logs import set_up_logs
+from zcsyncd.daemon.pipeline import Pipeline, wall_clock_ms
+from zcsyncd.daemon.report import status
+from zcsyncd.daemon.schedule import Schedule
+from zcsyncd.daemon.store import Store
+from zcsyncd.daemon.territory import Territory
+from zcsyncd.layouts.registry import LAYOUTS
+from zcsyncd.memory.answers import time_text
+from zcsyncd.memory.audit import RULES
+from zcsyncd.places import default_address, log_dir, private_directory, socket_directory, state_dir
+from zcsyncd.settings import read_settings
+from zcsyncd.watching.stream import Watch
+
+if TYPE_CHECKING:
+    from zcsyncd.bus.server import Link
+
+log = logging.getLogger(__name__)
+
+HOUR_S = 3600.0
+MINUTE_S = 60.0
+DAY_MS = 86_400_000
+EXIT_AT_ONCE = 130
+
+
+class Daemon:
+    """Everything that runs, and nothing global."""
+
+    def __init__(
+        self, env: Mapping[str, str], settings: Settings, database: Database, state: str, address: str
+    ) -> None:
+        self.env = env
+        self.settings = settings
+        self.database = database
+        self.address = address
+        self.started_ms = wall_clock_ms()
+        self.started_monotonic = time.monotonic()
+        self.ready = asyncio.Event()
+        self.stopped = asyncio.Event()
+        self.told_environment: dict[str, dict[str, str]] = {}
+        self.grounds = Grounds()
+        self.territory = Territory(env, settings, self.grounds, database.allowed(), database.cwds())
+        self.hub = Hub(database, wall_clock_ms)
+        self.store = Store(
+            database,
+            {layout.name: layout for layout in LAYOUTS},
+            self.hub.announce,
+            clock_ms=wall_clock_ms,
+            grace_ms=int(settings.audit_grace_s * 1000),
+            muted=self._muted,
+            refused=self._look_again,
+        )
+        self.watch = Watch(
+            self.territory.refresh(),
+            quiet_s=settings.settle_quiet_ms / 1000,
+            longest_s=settings.settle_longest_ms / 1000,
+            canary_dir=os.path.join(state, "canary"),
+            ending=_is_memory_file,
+            mode=settings.watch_mode,
+            poll_s=settings.watch_poll_s,
+        )
+        self.pipeline = Pipeline(
+            self.watch,
+            self.store,
+            self.grounds,
+            quiet_s=settings.settle_quiet_ms / 1000,
+            ignored=settings.ignored,
+        )
+        self.schedule = Schedule(wall_clock_ms)
+        self.server = Server(Handlers(self).answer, self.hub)
+        self._state = state
+        self._river: asyncio.Task[None] | None = None
+        self._socket_inode: int | None = None
+        self._going_down: asyncio.Task[None] | None = None
+
+    # -- starting
+
+    async def start(self) -> None:
+        """Bind, watch, scan; ready when it returns."""
+        listening = activated_socket(os.environ)
+        if listening is None:
+            listening = bind_socket(self.address)
+            self._socket_inode = socket_inode(self.address)  # ours to remove, as long as it is this one
+        else:
+            self.address = str(listening.getsockname())
+        await self.server.serve(listening)
+        write_endpoint(self._state, self._endpoint())
+        self.store.tell("daemon/started", {"version": __version__, "pid": os.getpid()})
+        self.store.commit()
+        log.info("daemon started version=%s pid=%d address=%r", __version__, os.getpid(), self.address)
+        await self.watch.start()
+        self._river = asyncio.create_task(self.pipeline.run())
+        self._river.add_done_callback(self._river_ended)
+        await self.pipeline.scan("start")
+        self.pipeline.ready = True
+        self.ready.set()
+        log.info("daemon ready directories=%d", len(self.store.kept))
+        self.schedule.every("check-point", MINUTE_S, self._check_point)
+        self.schedule.every("retention", HOUR_S, self._retain)
+        if self.settings.rescan_every_s:
+            self.schedule.every(
+                "rescan", self.settings.rescan_every_s, lambda: self.pipeline.scan("schedule")
+            )
+        self.schedule.start()
+
+    def _river_ended(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.critical("river ended", exc_info=error)
+            self.stopped.set()  # better a restart by the service manager than a daemon that hears nothing
+
+    def _endpoint(self) -> Endpoint:
+        return Endpoint(
+            self.address,
+            pid=os.getpid(),
+            host=platform.node(),
+            started_at=time_text(self.started_ms),
+            protocol=PROTOCOL,
+            version=__version__,
+        )
+
+    def _look_again(self, directories: Sequence[str]) -> None:
+        self.pipeline.look_again(directories)
+
+    def _muted(self, directory: str) -> frozenset[str]:
+        return frozenset(code for code in RULES if self.settings.muted(directory, code))
+
+    # -- for the handlers
+
+    def cursor(self) -> str:
+        """Give the head's cursor."""
+        return self.hub.cursor
+
+    def server_words(self) -> dict[str, object]:
+        """Say who answers."""
+        return {
+            "name": "zcsyncd",
+            "version": __version__,
+            "pid": os.getpid(),
+            "startedAt": time_text(self.started_ms),
+        }
+
+    def note_session(self, session: Session) -> None:
+        """Learn from a session: its working directory, and how its environment differs from ours."""
+        if self.territory.learn(session.cwd):
+            self.store.work.learn_cwd(session.cwd, wall_clock_ms())
+            self.store.commit()
+        for layout in LAYOUTS:
+            for variable in layout.variables:
+                if variable in session.env and session.env[variable] != self.env.get(variable, ""):
+                    self.told_environment.setdefault(session.host, {})[variable] = session.env[variable]
+
+    async def watch_named(self) -> None:
+        """Watch directories that a settings file has just named."""
+        if self.territory.new_trees():
+            await self._retree()
+
+    async def _retree(self) -> None:
+        self.watch.set_trees(self.territory.refresh())
+        await self.pipeline.scan("directories")
+
+    async def allow(self, directory: str, *, allowed: bool) -> None:
+        """Take in (or let go of) a directory that a person allowed."""
+        (self.territory.allowed.add if allowed else self.territory.allowed.discard)(directory)
+        if not allowed:
+            self.territory.named.pop(directory, None)
+        self.store.work.allow(directory, wall_clock_ms(), allowed=allowed)
+        self.store.commit()
+        await self._retree()
+
+    async def look(self, directories: Iterable[str]) -> None:
+        """Look at directories on the disk now, and audit them."""
+        await self.pipeline.look_at(directories)
+
+    async def flush(self, *, rescan: bool) -> None:
+        """Wait until everything on disk before the call has been told."""
+        await self.ready.wait()
+        if rescan:
+            await self.pipeline.scan("asked")
+        await self.watch.barrier()
+
+    def status(self, scope: frozenset[str] | None) -> dict[str, object]:
+        """Tell how the daemon is."""
+        return status(self, scope)
+
+    # -- jobs
+
+    async def _check_point(self) -> None:
+        if self.database.pages_written:
+            self.database.pages_written = 0
+            await asyncio.to_thread(check_point, self.database.path)
+
+    async def _rescan(self) -> None:
+        await self.pipeline.scan("schedule")
+
+    async def _retain(self) -> None:
+        settings = self.settings
+        await asyncio.to_thread(
+            retain,
+            self.database.path,
+            max_events=settings.journal_max_events,
+            max_bytes=settings.journal_max_bytes,
+            oldest_ms=wall_clock_ms() - int(settings.journal_max_age_days * DAY_MS),
+        )
+        self.database.note_oldest()
+
+    # -- stopping
+
+    async def shut_down(self, but: Link | None = None) -> None:
+        """Leave in the written order; `but` is the connection that still gets an answer."""
+        if self._going_down is None:
+            self._going_down = asyncio.create_task(self._leave(but))
+        await asyncio.shield(self._going_down)
+
+    async def _leave(self, but: Link | None) -> None:
+        log.info("daemon stopping")
+        self.server.stop_accepting()
+        self.schedule.stop()
+        await self.pipeline.stop()
+        self.store.tell("daemon/stopping", {"pid": os.getpid()})
+        self.store.commit()
+        await self.watch.stop()
+        if self._river is not None:
+            self._river.cancel()
+            await asyncio.gather(self._river, return_exceptions=True)
+        remove_endpoint(self._state, self._endpoint())
+        await self.server.close_all(but=but)
+        self.stopped.set()
+
+    async def close(self) -> None:
+        """Give the last answer, then let go of everything."""
+        remove_socket(self.address, self._socket_inode)
+        await self.server.close()
+        self.database.close()
+        log.info("daemon stopped")
+
+
+async def _run(daemon: Daemon) -> None:
+    loop = asyncio.get_running_loop()
+    signals = 0
+
+    def told_to_stop() -> None:
+        nonlocal signals
+        signals += 1
+        if signals > 1:
+            os._exit(EXIT_AT_ONCE)
+        daemon.stopped.set()
+
+    if sys.platform != "win32":
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, told_to_stop)
+    starting = asyncio.create_task(daemon.start())
+    stopping = asyncio.create_task(daemon.stopped.wait())
+    await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
+    try:
+        if starting.done():
+            starting.result()
+            await stopping
+        else:
+            starting.cancel()
+            await asyncio.gather(starting, return_exceptions=True)
+    finally:
+        stopping.cancel()
+        await daemon.shut_down()
+        await daemon.close()
+
+
+def run_daemon(env: Mapping[str, str]) -> int:
+    """Run the daemon until it is told to stop; give the exit code.
+
+    Raises:
+        ConfigError: the configuration holds mistakes.
+        AlreadyRunning: another daemon serves this state directory.
+        Refused: a place that must be private is not.
+    """
+    settings = read_settings(env, codes=RULES)
+    state = state_dir(env)
+    private_directory(state)
+    with hold_lock(state):
+        private_directory(log_dir(env))
+        set_up_logs(
+            os.path.join(log_dir(env), "zcsyncd.log"),
+            level=settings.log_level,
+            max_bytes=settings.log_max_bytes,
+            keep=settings.log_keep,
+        )
+        address = default_address(env, settings.bus_address)
+        own_directory = socket_directory(env, settings.bus_address)
+        if own_directory is not None:
+            private_directory(own_directory)
+        database = Database(os.path.join(state, "state.db"), _boot_id(), __version__)
+        if database.recovered_from:
+            log.error("database broken kept_as=%r", database.recovered_from)
+
+        async def main() -> None:
+            await _run(Daemon(env, settings, database, state, address))
+
+        asyncio.run(main())
+    return 0
+
+
+def _boot_id() -> str:
+    """Tell one boot of the machine from another; empty where the system does not say."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            return file.read().strip()
+    except OSError:
+        # Elsewhere the time at which the machine started, to the minute, serves.
+        return f"{round((time.time() - time.monotonic()) / 60)}"
+
+
+def _is_memory_file(name: str) -> bool:
+    return any(name.endswith(layout.ending) for layout in LAYOUTS)

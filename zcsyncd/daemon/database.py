@@ -1,0 +1,469 @@
+"""The journal of events and the last snapshots, in one SQLite file. Door: sqlite3.
+
+Rule 1: what is told and what it was compared with are written in one transaction. A kill -9 between two transactions
+therefore neither loses a change nor tells it twice.
+Rule 2: one connection writes, on the loop (WAL, synchronous=NORMAL: a commit survives the death of the process);
+check-points and retention run in a thread with a connection of their own.
+Rule 3: numbers that clients hold are never given to other events: after an unclean stop and a new boot, in which the
+last commits may be lost, the journal gets a new id.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+
+from zcsyncd.bus.events import StoredEvent
+from zcsyncd.daemon.docket import FindingRow
+from zcsyncd.daemon.rows import (
+    distrusted,
+    fact_from,
+    fact_row,
+    finding_from,
+    finding_row,
+    index_from,
+    index_row,
+)
+from zcsyncd.errors import ConfigError, Unreadable
+from zcsyncd.memory.fact import Fact
+from zcsyncd.memory.index import Index
+from zcsyncd.memory.snapshot import Snapshot
+
+SCHEMA_VERSION = 1
+BUSY_MS = 5_000
+RETENTION_STEP = 500
+"""Events that retention drops in one transaction."""
+CHECKPOINT_PAGES = 2_000
+"""About 8 MiB of WAL: the daemon then asks its thread for a check-point."""
+
+_SCHEMA = """
+create table meta (key text primary key, value text not null) without rowid;
+create table events (
+  seq integer primary key, time_ms integer not null, topic text not null, dir text, host text, session text,
+  data text not null);
+create table directories (
+  dir text primary key, layout text not null, first_seen_ms integer not null, changed_ms integer not null,
+  folds_case integer not null) without rowid;
+create table indexes (dir text primary key, row text not null) without rowid;
+create table facts (dir text not null, file text not null, row text not null, primary key (dir, file)) without rowid;
+create table findings (
+  dir text not null, key text not null, since_ms integer not null, told integer not null, row text not null,
+  primary key (dir, key)) without rowid;
+create table dismissed (key text primary key, dir text not null, at_ms integer not null) without rowid;
+create table allowed (dir text primary key, at_ms integer not null) without rowid;
+create table cwds (cwd text primary key, seen_ms integer not null) without rowid;
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class NewEvent:
+    """An event before it has its number."""
+
+    topic: str
+    directory: str | None
+    data: str
+    time_ms: int
+    session: tuple[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class KeptDirectory:
+    """A directory as the database knows it at the start."""
+
+    snapshot: Snapshot
+    first_seen_ms: int
+    changed_ms: int
+    findings: Mapping[str, FindingRow]
+
+
+@dataclass(slots=True)
+class Transaction:
+    """What one commit writes: gathered first, so that nothing can fail half-way."""
+
+    events: list[NewEvent] = field(default_factory=list)
+    statements: list[tuple[str, Sequence[object]]] = field(default_factory=list)
+
+    def tell(self, event: NewEvent) -> None:
+        """Add an event."""
+        self.events.append(event)
+
+    def save_directory(self, snapshot: Snapshot, first_seen_ms: int, changed_ms: int) -> None:
+        """Save the directory's own row."""
+        self.statements.append(
+            (
+                "insert or replace into directories values (?, ?, ?, ?, ?)",
+                (
+                    _text(snapshot.directory),
+                    snapshot.layout,
+                    first_seen_ms,
+                    changed_ms,
+                    int(snapshot.folds_case),
+                ),
+            )
+        )
+
+    def save_files(self, before: Snapshot | None, after: Snapshot) -> None:
+        """Save the index and the facts that are not the very ones of the snapshot before."""
+        known: Mapping[str, Fact] = before.facts if before else {}
+        directory = _text(after.directory)
+        if after.index is not (before.index if before else None):
+            self._save_index(directory, after.index)
+        for file, fact in after.facts.items():
+            if known.get(file) is not fact:
+                self.statements.append(
+                    (
+                        "insert or replace into facts values (?, ?, ?)",
+                        (directory, _text(file), fact_row(fact)),
+                    )
+                )
+        for file in known:
+            if file not in after.facts:
+                self.statements.append(
+                    ("delete from facts where dir = ? and file = ?", (directory, _text(file)))
+                )
+
+    def _save_index(self, directory: str | bytes, index: Index | None) -> None:
+        if index is None:
+            self.statements.append(("delete from indexes where dir = ?", (directory,)))
+        else:
+            self.statements.append(
+                ("insert or replace into indexes values (?, ?)", (directory, index_row(index)))
+            )
+
+    def drop_directory(self, directory: str) -> None:
+        """Forget a directory and what was found in it."""
+        for table in ("directories", "indexes", "facts", "findings"):
+            self.statements.append((f"delete from {table} where dir = ?", (_text(directory),)))  # noqa: S608  our own names
+
+    def save_finding(self, directory: str, key: str, row: FindingRow) -> None:
+        """Save what is remembered of a finding."""
+        self.statements.append(
+            (
+                "insert or replace into findings values (?, ?, ?, ?, ?)",
+                (_text(directory), _text(key), row.since_ms, int(row.told), finding_row(row.finding)),
+            )
+        )
+
+    def drop_finding(self, directory: str, key: str) -> None:
+        """Forget a finding that is over."""
+        self.statements.append(
+            ("delete from findings where dir = ? and key = ?", (_text(directory), _text(key)))
+        )
+
+    def dismiss(self, key: str, directory: str, at_ms: int, *, undo: bool) -> None:
+        """Remember (or take back) a dismissal."""
+        if undo:
+            self.statements.append(("delete from dismissed where key = ?", (_text(key),)))
+        else:
+            self.statements.append(
+                ("insert or replace into dismissed values (?, ?, ?)", (_text(key), _text(directory), at_ms))
+            )
+
+    def allow(self, directory: str, at_ms: int, *, allowed: bool) -> None:
+        """Remember (or take back) that a person allowed a directory."""
+        if allowed:
+            self.statements.append(
+                ("insert or replace into allowed values (?, ?)", (_text(directory), at_ms))
+            )
+        else:
+            self.statements.append(("delete from allowed where dir = ?", (_text(directory),)))
+
+    def learn_cwd(self, cwd: str, at_ms: int) -> None:
+        """Remember a working directory."""
+        self.statements.append(("insert or replace into cwds values (?, ?)", (_text(cwd), at_ms)))
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is nothing to write."""
+        return not self.events and not self.statements
+
+
+def _text(value: str) -> str | bytes:
+    """SQLite takes no lone surrogates (names that are not UTF-8): such a text is stored as its bytes."""
+    try:
+        value.encode("utf-8")
+    except UnicodeEncodeError:
+        return value.encode("utf-8", "surrogatepass")
+    return value
+
+
+def _str(value: str | bytes) -> str:
+    return value.decode("utf-8", "surrogatepass") if isinstance(value, bytes) else value
+
+
+class JournalRefused(Exception):
+    """The disk took no transaction: it is full, read-only, or broken."""
+
+
+class Database:
+    """The one connection that writes. It is the hub's journal too.
+
+    Raises:
+        ConfigError: the file was written by a newer version.
+        Unreadable: the place cannot be written.
+    """
+
+    def __init__(self, path: str, boot_id: str, version: str) -> None:
+        self.path = path
+        self.is_new = True
+        self.same_version = True
+        self._version = version
+        self._journal_id = ""
+        self.recovered_from: str | None = None
+        self.pages_written = 0
+        self._head = 0
+        self._oldest = 1
+        self._connection = self._open(boot_id)
+
+    # -- opening
+
+    def _open(self, boot_id: str) -> sqlite3.Connection:
+        try:
+            return self._prepared(boot_id)
+        except sqlite3.DatabaseError as error:
+            if isinstance(error, sqlite3.OperationalError) and "disk image" not in str(error):
+                raise Unreadable(
+                    f"{self.path} cannot be opened: {error}", hint="check the disk and the permissions"
+                ) from error
+            # Broken: keep what is there for a person to look at, and begin anew (clients get `journal-reset`).
+            self.recovered_from = f"{self.path}.broken-{secrets.token_hex(4)}"
+            os.replace(self.path, self.recovered_from)
+            for ending in ("-wal", "-shm"):
+                if os.path.exists(self.path + ending):
+                    os.replace(self.path + ending, self.recovered_from + ending)
+            return self._prepared(boot_id)
+
+    def _prepared(self, boot_id: str) -> sqlite3.Connection:
+        descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)
+        os.close(descriptor)
+        connection = _connect(self.path)
+        try:
+            self._set_up(connection, boot_id)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _set_up(self, connection: sqlite3.Connection, boot_id: str) -> None:
+        connection.execute("pragma wal_autocheckpoint=0")
+        version = connection.execute("pragma user_version").fetchone()[0]
+        if version > SCHEMA_VERSION:
+            raise ConfigError(
+                f"{self.path} was written by a newer zcsyncd (schema {version}, this one knows {SCHEMA_VERSION})",
+                hint="update zcsyncd, or move the file away",
+            )
+        with transaction(connection):
+            if version == 0:
+                for statement in _SCHEMA.split(";"):
+                    connection.execute(statement)
+                connection.execute(f"pragma user_version={SCHEMA_VERSION}")
+            meta = dict(connection.execute("select key, value from meta"))
+            journal_id = meta.get("journal_id")
+            lost_commits = meta.get("clean") == "0" and meta.get("boot_id") != boot_id
+            if journal_id is None or lost_commits:
+                journal_id = secrets.token_hex(8)
+                connection.execute("delete from events")
+            state = {"journal_id": journal_id, "clean": "0", "boot_id": boot_id, "version": self._version}
+            connection.executemany("insert or replace into meta values (?, ?)", state.items())
+            kept = connection.execute("select max(seq), min(seq) from events").fetchone()
+            self._head = max(kept[0] or 0, int(meta.get("head", "0")))
+            self._oldest = kept[1] if kept[1] is not None else self._head + 1
+        self._journal_id = journal_id
+        self.same_version = meta.get("version", self._version) == self._version
+        self.is_new = "journal_id" not in meta
+
+    # -- the journal
+
+    @property
+    def journal_id(self) -> str:
+        """The first half of every cursor."""
+        return self._journal_id
+
+    @property
+    def head(self) -> int:
+        """The sequence of the newest event; 0 when there has been none."""
+        return self._head
+
+    @property
+    def oldest(self) -> int:
+        """The sequence of the oldest event that is still kept; head + 1 when none is."""
+        return self._oldest
+
+    def read(self, after: int, limit: int) -> list[StoredEvent]:
+        """Give at most `limit` events with a greater sequence than `after`, in order."""
+        rows = self._connection.execute(
+            "select seq, time_ms, topic, dir, host, session, data from events where seq > ? order by seq limit ?",
+            (after, limit),
+        )
+        return [
+            StoredEvent(
+                seq,
+                time_ms,
+                topic,
+                None if directory is None else _str(directory),
+                None if host is None else (_str(host), _str(session)),
+                data,
+            )
+            for seq, time_ms, topic, directory, host, session, data in rows
+        ]
+
+    def commit(self, work: Transaction) -> list[StoredEvent]:
+        """Write a transaction; give its events with their numbers.
+
+        Raises: JournalRefused, and nothing is written.
+        """
+        if work.empty:
+            return []
+        stored = [
+            StoredEvent(
+                self._head + n, event.time_ms, event.topic, event.directory, event.session, event.data
+            )
+            for n, event in enumerate(work.events, 1)
+        ]
+        try:
+            with transaction(self._connection):
+                for statement, values in work.statements:
+                    self._connection.execute(statement, values)
+                self._connection.executemany(
+                    "insert into events values (?, ?, ?, ?, ?, ?, ?)", map(_event_row, stored)
+                )
+        except sqlite3.Error as error:
+            raise JournalRefused(str(error)) from error
+        self._head += len(stored)
+        self.pages_written += len(work.statements) + len(stored)
+        return stored
+
+    # -- what was known
+
+    def directories(self) -> Iterator[KeptDirectory]:
+        """Give every directory with its snapshot as it was last told."""
+        facts: dict[str, dict[str, Fact]] = {}
+        for directory, file, row in self._connection.execute("select dir, file, row from facts"):
+            fact = fact_from(row)
+            facts.setdefault(_str(directory), {})[_str(file)] = (
+                fact if self.same_version else distrusted(fact)
+            )
+        findings: dict[str, dict[str, FindingRow]] = {}
+        for name, key, since_ms, told, row in self._connection.execute("select * from findings"):
+            remembered = FindingRow(since_ms, bool(told), finding_from(row))
+            findings.setdefault(_str(name), {})[_str(key)] = remembered
+        indexes = {_str(name): row for name, row in self._connection.execute("select dir, row from indexes")}
+        rows = self._connection.execute("select * from directories order by dir").fetchall()
+        for name, layout, first_seen_ms, changed_ms, folds_case in rows:
+            directory = _str(name)
+            row = indexes.pop(directory, None)
+            index: Index | None = index_from(row) if row else None
+            if index is not None and not self.same_version:
+                index = distrusted(index)
+            snapshot = Snapshot(directory, layout, index, facts.pop(directory, {}), {}, bool(folds_case))
+            yield KeptDirectory(snapshot, first_seen_ms, changed_ms, findings.pop(directory, {}))
+
+    def dismissed(self) -> set[str]:
+        """Give the keys of all dismissed findings."""
+        return {_str(key) for (key,) in self._connection.execute("select key from dismissed")}
+
+    def allowed(self) -> set[str]:
+        """Give the directories that a person allowed."""
+        return {_str(directory) for (directory,) in self._connection.execute("select dir from allowed")}
+
+    def cwds(self) -> set[str]:
+        """Give the working directories that were learned."""
+        return {_str(cwd) for (cwd,) in self._connection.execute("select cwd from cwds")}
+
+    # -- keeping it small
+
+    def note_oldest(self) -> None:
+        """Look up the oldest event again, after retention ran."""
+        (oldest,) = self._connection.execute("select min(seq) from events").fetchone()
+        self._oldest = oldest if oldest is not None else self._head + 1
+
+    def close(self) -> None:
+        """Note the clean stop, fold the WAL into the file, close."""
+        with transaction(self._connection):
+            self._connection.executemany(
+                "insert or replace into meta values (?, ?)", [("clean", "1"), ("head", str(self._head))]
+            )
+        self._connection.execute("pragma wal_checkpoint(truncate)").fetchall()
+        self._connection.close()
+
+
+def _event_row(event: StoredEvent) -> tuple[object, ...]:
+    host, session = event.session or (None, None)
+    return (
+        event.sequence,
+        event.time_ms,
+        event.topic,
+        None if event.directory is None else _text(event.directory),
+        None if host is None else _text(host),
+        None if session is None else _text(session),
+        event.data,
+    )
+
+
+def _connect(path: str) -> sqlite3.Connection:
+    connection = sqlite3.connect(path, timeout=BUSY_MS / 1000, isolation_level=None, check_same_thread=False)
+    for pragma in ("journal_mode=wal", "synchronous=normal", "secure_delete=on", "cache_size=-2000"):
+        connection.execute(f"pragma {pragma}")
+    return connection
+
+
+@contextmanager
+def transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    """Write all or nothing."""
+    connection.execute("begin immediate")
+    try:
+        yield
+        connection.execute("commit")
+    except BaseException:
+        if connection.in_transaction:  # on a full disk SQLite may have rolled back by itself
+            connection.execute("rollback")
+        raise
+
+
+def check_point(path: str) -> None:
+    """Fold the WAL into the file. For a thread: opens a connection of its own."""
+    with closing(_connect(path)) as connection:
+        connection.execute("pragma wal_checkpoint(passive)").fetchall()
+
+
+def retain(path: str, *, max_events: int, max_bytes: int, oldest_ms: int) -> int:
+    """Drop events past the journal's limits, the oldest first; give how many. For a thread.
+
+    `oldest_ms`: events before this time go. The head's number is kept, so it is never given twice.
+    """
+    with closing(_connect(path)) as connection:
+        last = connection.execute("select max(seq) from events").fetchone()[0]
+        if last is None:
+            return 0
+        by_age = (
+            connection.execute("select max(seq) from events where time_ms < ?", (oldest_ms,)).fetchone()[0]
+            or 0
+        )
+        by_size = _past_size(
+            connection.execute("select seq, length(data) from events order by seq desc"), max_bytes
+        )
+        keep_after = max(by_age, last - max_events, by_size)
+        with transaction(connection):
+            connection.execute("insert or replace into meta values ('head', ?)", (str(last),))
+        gone = 0
+        first = connection.execute("select min(seq) from events").fetchone()[0]
+        for until in range(first + RETENTION_STEP, keep_after + RETENTION_STEP, RETENTION_STEP):
+            # Small steps: the loop's own commits wait for this lock.
+            with transaction(connection):
+                step = connection.execute("delete from events where seq <= ?", (min(until, keep_after),))
+                gone += step.rowcount
+        connection.execute("pragma wal_checkpoint(passive)").fetchall()
+        return gone
+
+
+def _past_size(sizes: Iterable[tuple[int, int]], max_bytes: int) -> int:
+    total = 0
+    for seq, size in sizes:
+        total += size + 100  # the columns beside the data
+        if total > max_bytes:
+            return seq
+    return 0

@@ -1,0 +1,407 @@
+"""One function per request: `do_<method>` with `/`, `.` as `_`. What a session may reach is decided in `_reach`.
+
+A handler gets checked parameters (zcsyncd.bus.requests) and gives the result as the wire has it, or raises one of
+zcsyncd.errors.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+from zcsyncd.bus.connection import session_of
+from zcsyncd.bus.events import StoredEvent
+from zcsyncd.bus.limits import LINE_BYTES, PROTOCOL, READY_WAIT_S
+from zcsyncd.bus.requests import METHODS, describe
+from zcsyncd.daemon.words import told
+from zcsyncd.errors import (
+    InvalidParams,
+    NotFound,
+    NotReady,
+    Refused,
+    UnsupportedProtocol,
+    ZcsyncdError,
+)
+from zcsyncd.layouts.registry import LAYOUTS
+from zcsyncd.memory.answers import find_fact, index_answer, list_answer, read_answer, time_text
+from zcsyncd.memory.disk import read_file
+from zcsyncd.memory.recall import recalled
+
+if TYPE_CHECKING:
+    from zcsyncd.bus.server import Call, Link
+    from zcsyncd.daemon.app import Daemon
+    from zcsyncd.daemon.store import Kept
+
+Answer = dict[str, object]
+_SEVERITIES = ("error", "warning", "info")
+
+
+class Handlers:
+    """Answers requests from what the daemon keeps."""
+
+    def __init__(self, daemon: Daemon) -> None:
+        self._daemon = daemon
+        self._methods: dict[str, Callable[[Call], Awaitable[Answer]]] = {
+            name.removeprefix("do_"): getattr(self, name) for name in dir(self) if name.startswith("do_")
+        }
+
+    async def answer(self, call: Call) -> Answer:
+        """Answer one request."""
+        if METHODS[call.method].waits_for_ready:
+            await self._wait_for_ready()
+        return await self._methods[call.method.replace(".", "_")](call)
+
+    async def _wait_for_ready(self) -> None:
+        if self._daemon.ready.is_set():
+            return
+        try:
+            await asyncio.wait_for(self._daemon.ready.wait(), READY_WAIT_S)
+        except TimeoutError:
+            raise NotReady("the first scan still runs", hint="ask again in a moment") from None
+
+    # -- the connection
+
+    async def do_hello(self, call: Call) -> Answer:
+        """Say who is there; a session teaches its working directory."""
+        daemon = self._daemon
+        spoken = call.params["protocol"]
+        if PROTOCOL not in spoken:
+            raise UnsupportedProtocol(
+                f"this daemon speaks protocol {PROTOCOL}, not {spoken}",
+                hint="update the client, or zcsyncd",
+                protocols=[PROTOCOL],
+            )
+        session = call.params.get("session")
+        directory: str | None = None
+        call.link.client = call.params.get("client") or {}
+        if session is not None:
+            said = session_of(session)
+            _absolute(said.cwd, "session.cwd")
+            for number, path in enumerate(said.dirs):
+                _absolute(path, f"session.dirs[{number}]")
+            call.link.session = said
+            directory = daemon.territory.resolve(said.cwd).dir
+            daemon.territory.session_directories(said.cwd, said.dirs)
+            daemon.note_session(said)
+            await daemon.watch_named()
+        return {
+            "protocol": PROTOCOL,
+            "server": daemon.server_words(),
+            "cursor": daemon.cursor(),
+            "dir": directory,
+            "ready": daemon.ready.is_set(),
+            "limits": {"lineBytes": LINE_BYTES},
+            "layouts": [layout.name for layout in LAYOUTS],
+        }
+
+    async def do_ping(self, call: Call) -> Answer:
+        """Tell how far the events have gone."""
+        return {"cursor": self._daemon.cursor()}
+
+    async def do_describe(self, call: Call) -> Answer:
+        """Tell every method and topic."""
+        return describe()
+
+    async def do_events_subscribe(self, call: Call) -> Answer:
+        """Begin to send events."""
+        params = call.params
+        asked = [*(params.get("dirs") or ()), *([params["dir"]] if params.get("dir") else [])]
+        wanted = {self._subscribed(call.link, path) for path in asked}
+        if params.get("cwd"):
+            found = self._daemon.territory.resolve(_absolute(params["cwd"], "cwd"))
+            wanted.add(self._subscribed(call.link, found.dir or found.computed_dir))
+        scope = self._scope(call.link)
+        session = call.link.session
+        own = (session.host, session.id) if session and scope is not None else None
+
+        def wants(event: StoredEvent) -> bool:
+            if event.directory is None:
+                passes = not wanted
+            elif wanted:
+                passes = event.directory in wanted
+            else:
+                passes = (reach := self._scope(call.link)) is None or event.directory in reach
+            return passes and (own is None or event.session is None or event.session == own)
+
+        number, cursor = call.link.subscribe(params.get("topics") or ["*"], wants, params.get("since"))
+        return {"subscription": number, "cursor": cursor}
+
+    def _subscribed(self, link: Link, path: str) -> str:
+        directory = self._chief(_absolute(path, "dir"))
+        reach = self._scope(link)
+        if reach is not None and directory not in reach:
+            raise _out_of_scope(directory)
+        return directory
+
+    async def do_events_unsubscribe(self, call: Call) -> Answer:
+        """Stop sending events."""
+        call.link.unsubscribe(call.params["subscription"])
+        return {}
+
+    # -- directories
+
+    async def do_dirs_list(self, call: Call) -> Answer:
+        """List the memory directories."""
+        params = call.params
+        reach = self._scope(call.link)
+        layout = params.get("layout")
+        wanted = [
+            directory
+            for directory, kept in sorted(self._daemon.store.kept.items())
+            if (reach is None or directory in reach) and layout in (None, kept.layout.name)
+        ]
+        page = wanted[params["offset"] : params["offset"] + params["limit"]]
+        return {"total": len(wanted), "dirs": [self._directory(directory) for directory in page]}
+
+    def _directory(self, directory: str) -> Answer:
+        daemon = self._daemon
+        kept = daemon.store.kept[directory]
+        error, warning, info = kept.counts
+        index = kept.snapshot.index
+        return {
+            "dir": directory,
+            "layout": kept.layout.name,
+            "label": kept.layout.label(directory),
+            "cwds": daemon.territory.cwds_of(directory),
+            "aliases": list(daemon.grounds.aliases(directory)),
+            "facts": len(kept.snapshot.facts),
+            "entries": len(index.entries) if index else 0,
+            "findings": {"error": error, "warning": warning, "info": info},
+            "revision": _revision(kept),
+            "changedAt": time_text(kept.changed_ms),
+        }
+
+    async def do_dirs_resolve(self, call: Call) -> Answer:
+        """Find the memory directory of a working directory."""
+        session = call.link.session
+        cwd = call.params.get("cwd") or (session.cwd if session else None)
+        if cwd is None:
+            raise InvalidParams("cwd: it is needed outside of a session")
+        cwd = _absolute(cwd, "cwd")
+        if self._scope(call.link) is not None and session is not None and cwd != session.cwd:
+            raise Refused(f"this session resolves its own working directory only, not {cwd}")
+        found = self._daemon.territory.resolve(cwd)
+        await self._daemon.watch_named()
+        return found.to_wire()
+
+    async def do_dirs_allow(self, call: Call) -> Answer:
+        """Allow a directory that somebody named, or take that back."""
+        if self._scope(call.link) is not None:
+            raise Refused("a session allows no directories", hint="a person does: `zcsyncd dirs --allow DIR`")
+        directory = os.path.normpath(_absolute(call.params["dir"], "dir"))
+        ownness = self._daemon.territory.judge(directory, "client")
+        if ownness.kind == "never":
+            raise Refused(f"{directory} is never kept: {ownness.reason}")
+        if call.params["allow"] and not os.path.isdir(directory):
+            raise NotFound(f"{directory} is no directory", hint="make it first, or check the spelling")
+        await self._daemon.allow(directory, allowed=call.params["allow"])
+        return {}
+
+    # -- memory
+
+    async def do_memory_list(self, call: Call) -> Answer:
+        """List the facts of a directory."""
+        kept, params = self._reach(call), call.params
+        return list_answer(
+            kept.snapshot,
+            recalled(kept.snapshot.facts.values()),
+            limit=params["limit"],
+            offset=params["offset"],
+            type=params.get("type"),
+            sort=params.get("sort", "file"),
+        )
+
+    async def do_memory_read(self, call: Call) -> Answer:
+        """Read one fact; in a session this is a read that is told."""
+        kept, params = self._reach(call), call.params
+        directory = kept.snapshot.directory
+        file = self._file_of(kept, params["name"])
+        content, stat = read_file(directory, file)
+        answer = read_answer(directory, file, content, stat.mtime_ns, full=bool(params.get("full")))
+        session = call.link.session
+        if session is not None:
+            whole = answer["truncated"] is None
+            read = {
+                "absolutePath": answer["absolutePath"],
+                "kind": "full" if whole else "truncated",
+                "mtimeMs": answer["mtimeMs"],
+                "sizeBytes": answer["sizeBytes"],
+                **({"contentHash": answer["contentHash"]} if whole else {}),
+                "session": {"host": session.host, "id": session.id},
+            }
+            self._daemon.store.tell("read-state/read", read, (session.host, session.id), directory)
+            self._daemon.store.commit()
+        return answer
+
+    def _file_of(self, kept: Kept, name: str) -> str:
+        try:
+            return find_fact(kept.snapshot, name).file
+        except NotFound:
+            # It may have been written a moment ago: the disk is the truth.
+            for file in (name, name + kept.layout.ending):
+                if file.endswith(kept.layout.ending) and _is_plain_file(kept.snapshot.directory, file):
+                    return file
+            raise
+
+    async def do_memory_index(self, call: Call) -> Answer:
+        """Give the text that the model gets."""
+        kept = self._reach(call)
+        index_name = kept.layout.index_name
+        if index_name is None:
+            raise Refused(f"{kept.snapshot.directory} has no index: its layout {kept.layout.name} keeps none")
+        try:
+            content, stat = read_file(kept.snapshot.directory, index_name)
+        except NotFound:
+            return index_answer(kept.snapshot.directory, None, 0, kept.layout.caps)
+        return index_answer(kept.snapshot.directory, content, stat.mtime_ns, kept.layout.caps)
+
+    # -- audit
+
+    async def do_audit_get(self, call: Call) -> Answer:
+        """List findings, errors first."""
+        params = call.params
+        least = _SEVERITIES.index(params["severity"])
+        names = self._audited(call)
+        if params.get("fresh"):
+            await self._daemon.look(names)
+        store = self._daemon.store
+        found = [
+            (_SEVERITIES.index(row.finding.severity), directory, number, row)
+            for directory in names
+            if (kept := store.kept.get(directory)) is not None
+            for number, row in enumerate(kept.rows.values())
+            if _SEVERITIES.index(row.finding.severity) <= least
+        ]
+        found.sort(key=lambda item: item[:3])
+        page = found[params["offset"] : params["offset"] + params["limit"]]
+        return {
+            "total": len(found),
+            "findings": [
+                told(
+                    directory,
+                    row,
+                    pending=store.pending(row),
+                    dismissed=row.finding.key in store.dismissed,
+                )
+                for _, directory, _, row in page
+            ],
+        }
+
+    def _audited(self, call: Call) -> list[str]:
+        if call.params.get("dir") or call.params.get("cwd"):
+            return [self._reach(call).snapshot.directory]
+        reach = self._scope(call.link)
+        return sorted(
+            directory for directory in self._daemon.store.kept if reach is None or directory in reach
+        )
+
+    async def do_audit_dismiss(self, call: Call) -> Answer:
+        """Silence a finding, or let it speak again."""
+        key, undo = call.params["key"], bool(call.params.get("undo"))
+        store = self._daemon.store
+        reach = self._scope(call.link)
+        holder = next((d for d, kept in store.kept.items() if key in kept.rows), None)
+        if holder is None:
+            raise NotFound(
+                f"no finding has the key {key}", hint="`zcsyncd audit --all --json` lists the keys"
+            )
+        if reach is not None and holder not in reach:
+            raise _out_of_scope(holder)
+        store.dismiss(key, undo=undo)
+        store.commit()
+        self._daemon.pipeline.watch_graces()
+        return {}
+
+    # -- the daemon
+
+    async def do_status(self, call: Call) -> Answer:
+        """Tell how the daemon is."""
+        return self._daemon.status(self._scope(call.link))
+
+    async def do_daemon_flush(self, call: Call) -> Answer:
+        """Wait until everything on disk before the call is told."""
+        await self._daemon.flush(rescan=bool(call.params.get("rescan")))
+        return {"cursor": self._daemon.cursor()}
+
+    async def do_daemon_stop(self, call: Call) -> Answer:
+        """Stop the daemon; the answer comes when everything is down but this connection."""
+        if self._scope(call.link) is not None:
+            raise Refused("a session does not stop the daemon", hint="a person does: `zcsyncd stop`")
+        await self._daemon.shut_down(but=call.link)
+        return {}
+
+    # -- who may reach what
+
+    def _scope(self, link: Link) -> frozenset[str] | None:
+        """Give the directories that a connection reaches; None: all."""
+        session = link.session
+        if session is None or session.scope == "all":
+            return None
+        return self._daemon.territory.session_directories(session.cwd, session.dirs)
+
+    def _reach(self, call: Call) -> Kept:
+        """Give the directory that a call is about."""
+        daemon, params, session = self._daemon, call.params, call.link.session
+        if params.get("dir"):
+            directory = self._chief(_absolute(params["dir"], "dir"))
+        else:
+            cwd = params.get("cwd") or (session.cwd if session else None)
+            if cwd is None:
+                raise InvalidParams("dir or cwd: one of them is needed outside of a session")
+            found = daemon.territory.resolve(_absolute(cwd, "cwd"))
+            if found.dir is None:
+                raise NotFound(
+                    f"{cwd} has no memory directory yet",
+                    hint=f"an agent makes {found.computed_dir} with its first memory",
+                )
+            directory = found.dir
+        reach = self._scope(call.link)
+        if reach is not None and directory not in reach:
+            raise _out_of_scope(directory)
+        kept = daemon.store.kept.get(directory)
+        if kept is None:
+            raise self._not_kept(directory)
+        return kept
+
+    def _chief(self, path: str) -> str:
+        path = os.path.normpath(path)
+        return self._daemon.grounds.chief.get(path, path)
+
+    def _not_kept(self, directory: str) -> ZcsyncdError:
+        if directory in self._daemon.territory.asked:
+            return Refused(
+                f"{directory} was named by a project or a client and not allowed yet",
+                hint=f"`zcsyncd dirs --allow {directory}`",
+            )
+        return NotFound(
+            f"no memory directory {directory} is kept", hint="`zcsyncd dirs` lists those that are"
+        )
+
+
+def _revision(kept: Kept) -> str | None:
+    from zcsyncd.memory.revision import revision
+
+    index = kept.snapshot.index
+    return revision(index.stat.mtime_ns, index.stat.size) if index else None
+
+
+def _absolute(path: Any, name: str) -> str:
+    if not isinstance(path, str) or not os.path.isabs(path) or "\0" in path:
+        raise InvalidParams(f"{name} must be an absolute path, not {path!r}")
+    return path
+
+
+def _is_plain_file(directory: str, file: str) -> bool:
+    parts = file.split("/")
+    if any(part in ("", ".", "..") for part in parts) or "\0" in file:
+        return False
+    return os.path.isfile(os.path.join(directory, *parts))
+
+
+def _out_of_scope(directory: str) -> Refused:
+    return Refused(
+        f"{directory} is not one of this session's directories",
+        hint='a session reaches those of its own working directory; "scope":"all" in hello asks for more',
+    )

@@ -1,0 +1,56 @@
+"""Where the daemon's log goes: standard error, and a rotating file of its own. Door: logging.
+
+One line per state change, `key=value`; never per event, never a memory's content.
+"""
+
+from __future__ import annotations
+
+import logging
+import logging.handlers
+import os
+import sys
+import time
+
+_LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+
+
+class _Format(logging.Formatter):
+    converter = staticmethod(time.gmtime)
+    default_time_format = "%Y-%m-%dT%H:%M:%S"
+    default_msec_format = "%s.%03dZ"
+
+    def format(self, record: logging.LogRecord) -> str:
+        # Names of files are a stranger's text: no control character reaches a terminal or forges a line.
+        text = super().format(record)
+        head, newline, trace = text.partition("\n")
+        return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in head) + newline + trace
+
+
+class _PrivateFile(logging.handlers.RotatingFileHandler):
+    def _open(self):  # type: ignore[no-untyped-def]  # noqa: ANN202  as logging declares it
+        descriptor = os.open(self.baseFilename, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        return open(descriptor, self.mode, encoding=self.encoding, errors="backslashreplace")
+
+
+def set_up_logs(path: str, *, level: str, max_bytes: int, keep: int) -> None:
+    """Send the log to standard error and to `path` (0600), which rotates at `max_bytes` with `keep` older files."""
+    line = _Format("%(asctime)s level=%(levelname)s %(name)s %(message)s")
+    handlers: list[logging.Handler] = [logging.StreamHandler(sys.stderr)]
+    try:
+        handlers.append(_PrivateFile(path, maxBytes=max_bytes, backupCount=keep, encoding="utf-8"))
+    except OSError as error:
+        sys.stderr.write(f"zcsyncd: no log file: {path}: {error.strerror}\n")
+    logger = logging.getLogger("zcsyncd")
+    for old in tuple(logger.handlers):
+        logger.removeHandler(old)
+        old.close()
+    for handler in handlers:
+        handler.setFormatter(line)
+        logger.addHandler(handler)
+    logger.setLevel(_LEVELS[level])
+    logger.propagate = False
+    # A job that fails is told by `status`; APScheduler's own words go to our log too.
+    foreign = logging.getLogger("apscheduler")
+    foreign.handlers[:] = handlers
+    foreign.setLevel(logging.ERROR)
+    foreign.propagate = False

@@ -1,0 +1,271 @@
+"""The demo's script: scenes that write as agents write, and the events that the daemon tells of them. Door: stdout.
+
+Rule 1: what is shown is real: the daemon is the one that `zcsyncd run` starts, the events come over its socket.
+Rule 2: a scene waits for its events, never for a time; a pause is only there for the reader's eyes.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import signal
+import threading
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from zcsyncd.cli.answer import Answer, object_of, rows_of
+from zcsyncd.cli.asking import Daemon
+from zcsyncd.cli.console import clock
+from zcsyncd.cli.render import bar
+from zcsyncd.cli.telling import event_lines
+from zcsyncd.demo.home import PROJECT, DemoHome
+from zcsyncd.demo.saving import save_as_pi, save_as_zcode, text_of
+from zcsyncd.errors import NoDaemon
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from zcsyncd.cli.console import Console
+
+PACE_VARIABLE = "ZCSYNCD_DEMO_PACE"
+"""How long pauses last, as a factor: 1 by default, 0 for none."""
+WAIT_S = 10.0
+"""How long an event may take before the demo says that it is missing."""
+CELLS = 78
+MISSING = 1
+"""Exit code: an event that was to come did not come."""
+
+BERTHS = """\
+---
+name: berth-numbers
+description: Berths are numbered from the sea inward; berth 0 is the pilot's and never shown
+metadata:
+  node_type: memory
+  type: project
+---
+
+Berth 0 belongs to the pilot boat. It is in the database and must never be on a page.
+"""
+UNITS = """\
+---
+name: units
+description: Heights are metres above chart datum with one decimal, never feet
+metadata:
+  node_type: memory
+  type: feedback
+---
+
+Heights are metres above chart datum, one decimal. Feet were on the page once, and a yacht touched ground.
+"""
+BERTHS_ENTRY = (
+    "- [Berth numbers](project_berth_numbers.md) — Numbered from the sea inward; berth 0 is the pilot's"
+)
+LOST = ("project_berth_numbers.md", "feedback_units.md")
+"""The facts whose entries the third scene loses."""
+UNITS_ENTRY = (
+    "- [Units](feedback_units.md) — Heights are metres above chart datum with one decimal, never feet"
+)
+
+
+def run_demo(console: Console) -> int:
+    """Run the demo; give 0 when every event came that was to come, else 1."""
+    before = signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        console.say(_caption("A throw-away home: your own files are not touched", console))
+        with DemoHome(console.env) as home:
+            return _Show(console, home).run()
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _interrupt(_number: int, _frame: object) -> None:
+    raise KeyboardInterrupt
+
+
+def _caption(text: str, console: Console) -> list[str]:
+    return ["", console.paint(bar(text, CELLS), "bold")]
+
+
+@dataclass(slots=True)
+class _Show:
+    """One showing: the scenes, and the events that have arrived so far."""
+
+    console: Console
+    home: DemoHome
+    arrived: queue.SimpleQueue[Answer | None] = field(default_factory=queue.SimpleQueue)
+    missing: list[str] = field(default_factory=list)
+    stale: str = ""
+    """The index as it was at the beginning: what a session that read it then still holds."""
+
+    def run(self) -> int:
+        self.stale = text_of(self._index)
+        self._say(
+            f"{PROJECT}, a made-up project, with seven facts and their index in",
+            f"  {self.home.memory}",
+            "The daemon runs, and a subscriber listens at its socket. Events are shown as they arrive.",
+        )
+        listener = threading.Thread(target=self._listen, args=(subscribed := threading.Event(),), daemon=True)
+        listener.start()
+        if not subscribed.wait(WAIT_S):
+            raise NoDaemon("the demo's daemon took no subscription")
+        self._pause(2)
+        for scene in (self._zcode_saves, self._pi_saves, self._a_stale_session_overwrites, self._put_right):
+            scene()
+        return self._end()
+
+    # -- scenes
+
+    def _zcode_saves(self) -> None:
+        self._caption("1. ZCode saves a fact: a temporary file, renamed into place")
+        save_as_zcode(self._path("project_berth_numbers.md"), BERTHS)
+        self._await("the new fact", _changed("added", "project_berth_numbers.md"))
+        self._pause(1)
+        self._say("   and its line in the index, the same way")
+        save_as_zcode(self._index, self._with(BERTHS_ENTRY))
+        self._await("the new entry", _entries("added", "project_berth_numbers.md"))
+        self._pause(2)
+
+    def _pi_saves(self) -> None:
+        self._caption("2. pi saves: the file is truncated and written in place")
+        save_as_pi(self._path("feedback_units.md"), UNITS)
+        self._await("the new fact", _changed("added", "feedback_units.md"))
+        save_as_pi(self._index, self._with(UNITS_ENTRY))
+        self._await("the new entry", _entries("added", "feedback_units.md"))
+        self._pause(1)
+        self._say("   and corrects the fact a little later")
+        save_as_pi(self._path("feedback_units.md"), UNITS.replace("never feet", "never feet or fathoms"))
+        self._await("the correction", _changed("updated", "feedback_units.md"))
+        self._pause(2)
+
+    def _a_stale_session_overwrites(self) -> None:
+        self._caption("3. A session with an old index writes it back: two lines are lost")
+        save_as_zcode(self._index, self.stale)
+        self._await("the lost entries", _entries("removed", *LOST))
+        self._say(
+            "   both facts are still there, but no entry leads to them: the audit waits for its grace, 2 s"
+        )
+        self._await("the audit's findings", _findings("appeared", *LOST))
+        self._pause(3)
+
+    def _put_right(self) -> None:
+        self._caption("4. The lines are put back")
+        save_as_zcode(self._index, self.stale + BERTHS_ENTRY + "\n" + UNITS_ENTRY + "\n")
+        self._await("the findings' end", _findings("cleared", *LOST))
+        self._pause(2)
+
+    def _end(self) -> int:
+        self._caption("That is all" if not self.missing else "Something is missing")
+        if self.missing:
+            self._say(*(f"did not arrive within {WAIT_S:g} s: {what}" for what in self.missing))
+            return MISSING
+        self._say("Now for your own memory: `zcsyncd run`, and `zcsyncd events` in another terminal.")
+        return 0
+
+    # -- how
+
+    @property
+    def _index(self) -> str:
+        return self._path("MEMORY.md")
+
+    def _path(self, file: str) -> str:
+        return os.path.join(self.home.memory, file)
+
+    def _with(self, entry: str) -> str:
+        return f"{text_of(self._index)}{entry}\n"
+
+    def _listen(self, subscribed: threading.Event) -> None:
+        """Put every event into the queue; None when there are no more."""
+        try:
+            for event in Daemon(self.home.env).follow(
+                {"topics": ["memory/*", "bus/*"]}, begun=lambda _cursor: subscribed.set()
+            ):
+                self.arrived.put(event)
+        except NoDaemon:
+            pass
+        finally:
+            self.arrived.put(None)
+
+    def _await(self, what: str, fits: Callable[[Answer], bool]) -> None:
+        """Show events as they arrive until one fits; note it as missing when none does in time."""
+        until = time.monotonic() + WAIT_S
+        while (left := until - time.monotonic()) > 0:
+            event = self._next(left)
+            if event is None:
+                break
+            if fits(event):
+                return
+        self.missing.append(what)
+
+    def _pause(self, seconds: float) -> None:
+        """Leave time to read; what arrives meanwhile is shown."""
+        until = time.monotonic() + seconds * _pace(self.console.env)
+        while (left := until - time.monotonic()) > 0:
+            if self._next(left) is None:
+                return
+
+    def _next(self, timeout_s: float) -> Answer | None:
+        """Show the next event and give it; None when none came, or none will come any more."""
+        try:
+            event = self.arrived.get(timeout=timeout_s)
+        except queue.Empty:
+            return None
+        if event is None:
+            self.arrived.put(None)
+            return None
+        lines = event_lines(
+            event,
+            label="",
+            clock=clock(str(event.get("time"))),
+            cells=self.console.cells,
+            paint=self.console.paint,
+        )
+        self.console.say(f"   {line}" for line in lines)
+        return event
+
+    def _caption(self, text: str) -> None:
+        self.console.say(_caption(text, self.console))
+        self._pause(1)
+
+    def _say(self, *lines: str) -> None:
+        self.console.say(lines)
+
+
+def _pace(env: Mapping[str, str]) -> float:
+    try:
+        return max(0.0, float(env.get(PACE_VARIABLE, "1")))
+    except ValueError:
+        return 1.0
+
+
+def _changed(kind: str, file: str) -> Callable[[Answer], bool]:
+    def fits(event: Answer) -> bool:
+        changes = rows_of(object_of(event, "data"), "changes")
+        return any(change.get("kind") == kind and change.get("file") == file for change in changes)
+
+    return fits
+
+
+def _entries(member: str, *targets: str) -> Callable[[Answer], bool]:
+    def fits(event: Answer) -> bool:
+        entries = rows_of(object_of(event, "data"), member)
+        return event.get("topic") == "memory/index" and {*targets} <= {
+            entry.get("target") for entry in entries
+        }
+
+    return fits
+
+
+def _findings(member: str, *files: str) -> Callable[[Answer], bool]:
+    """Fit once each file's `fact-unindexed` has been told, in one event or in several."""
+    waiting = {*files}
+
+    def fits(event: Answer) -> bool:
+        if event.get("topic") == "memory/audit":
+            told = rows_of(object_of(event, "data"), member)
+            waiting.difference_update(
+                str(finding.get("file")) for finding in told if finding.get("code") == "fact-unindexed"
+            )
+        return not waiting
+
+    return fits

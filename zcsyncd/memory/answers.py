@@ -1,0 +1,246 @@
+"""What the wire says about one memory directory: a snapshot to the answers of `memory.*` and `audit.get`. Pure.
+
+The daemon's handlers and the control client's offline verbs share these, so both give the same shapes
+(docs/protocol.md, "Requests").
+
+Rule 1: a snapshot tells which facts there are; what is said about one file's text comes from that file's bytes and
+from the mtime that was read with them, so that an answer never mixes two states of a file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import ntpath
+import posixpath
+from datetime import UTC, datetime, timedelta
+from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+from zcsyncd.errors import Ambiguous, NotFound, Refused, Unreadable
+from zcsyncd.memory.audit import indexed
+from zcsyncd.memory.fact import read_view
+from zcsyncd.memory.injection import inject
+from zcsyncd.memory.revision import mtime_ms, revision
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from zcsyncd.layouts.layout import Caps
+    from zcsyncd.memory.audit.finding import Finding
+    from zcsyncd.memory.fact import Fact
+    from zcsyncd.memory.snapshot import Snapshot
+
+INDEX_NAME = "MEMORY.md"
+ENDING = ".md"
+SORTS = ("file", "name", "mtime", "size")
+"""What `memory.list` sorts by: `mtime` the newest first, as ZCode's recall does, `size` the largest first."""
+NEAR_MATCHES = 3
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def list_answer(
+    snapshot: Snapshot,
+    recalled: Collection[str],
+    *,
+    limit: int = 500,
+    offset: int = 0,
+    type: str | None = None,  # noqa: A002 - the wire's word
+    sort: str = "file",
+) -> dict[str, object]:
+    """Give the answer to `memory.list`: one page of facts; `total` counts those of that type on all pages.
+
+    `recalled` are the files that ZCode's recall lists. `sort` is one of `SORTS`; facts without a name come last.
+    """
+    reached = indexed(snapshot)
+    facts = [fact for fact in snapshot.facts.values() if type is None or fact.type == type]
+    facts.sort(key=lambda fact: fact.file)
+    if sort == "name":
+        facts.sort(key=lambda fact: (fact.name is None, (fact.name or "").casefold()))
+    elif sort == "mtime":
+        facts.sort(key=lambda fact: -fact.stat.mtime_ns)
+    elif sort == "size":
+        facts.sort(key=lambda fact: -fact.stat.size)
+    return {
+        "dir": snapshot.directory,
+        "total": len(facts),
+        "facts": [
+            _fact_row(fact, is_indexed=fact.file in reached, is_recalled=fact.file in recalled)
+            for fact in facts[offset : offset + limit]
+        ],
+    }
+
+
+def _fact_row(fact: Fact, *, is_indexed: bool, is_recalled: bool) -> dict[str, object]:
+    return {
+        "file": fact.file,
+        "name": fact.name,
+        "description": fact.description,
+        "type": fact.type,
+        "mtimeMs": mtime_ms(fact.stat.mtime_ns),
+        "sizeBytes": fact.stat.size,
+        "revision": revision(fact.stat.mtime_ns, fact.stat.size),
+        "indexed": is_indexed,
+        "recalled": is_recalled,
+        "malformed": fact.malformed,
+    }
+
+
+def read_answer(
+    directory: str, file: str, content: bytes, mtime_ns: int, *, full: bool = False
+) -> dict[str, object]:
+    """Give the answer to `memory.read` for a fact's bytes and the mtime that was read with them.
+
+    The body is what ZCode's recall shows; `full` gives all of it. `restLine` (1-based line of the file) is there
+    only when something was cut: the rest begins with it. `encoding` is there only when it is not UTF-8.
+
+    Raises:
+        Unreadable: ZCode cannot decode the bytes either.
+    """
+    view = read_view(content, full=full)
+    if view.encoding is None:
+        raise Unreadable(
+            f"{absolute(directory, file)} holds bytes that are no text in UTF-8, UTF-16 with a BOM or GBK",
+            hint="rewrite the file in UTF-8",
+            file=file,
+        )
+    answer: dict[str, object] = {
+        "file": file,
+        "absolutePath": absolute(directory, file),
+        "name": view.name,
+        "description": view.description,
+        "type": view.type,
+        "body": view.body,
+        "truncated": view.truncated,
+        "sizeBytes": len(content),
+        "mtimeMs": mtime_ms(mtime_ns),
+        "revision": revision(mtime_ns, len(content)),
+        "contentHash": hashlib.sha256(content).hexdigest(),
+    }
+    if view.rest_line is not None:
+        answer["restLine"] = view.rest_line
+    if view.encoding != "utf-8":
+        answer["encoding"] = view.encoding
+    return answer
+
+
+def index_answer(directory: str, content: bytes | None, mtime_ns: int, caps: Caps) -> dict[str, object]:
+    """Give the answer to `memory.index`: exactly what the host puts before its model. None: there is no index.
+
+    Raises:
+        Unreadable: ZCode cannot decode the bytes either (it then silently goes without an index).
+    """
+    if content is None:
+        return {
+            "text": "",
+            "truncated": False,
+            "lines": 0,
+            "units": 0,
+            "textHash": None,
+            "contentHash": None,
+            "revision": None,
+        }
+    injection = inject(content, caps)
+    if injection is None:
+        raise Unreadable(
+            f"{absolute(directory, INDEX_NAME)} holds bytes that are no text in UTF-8, UTF-16 with a BOM or GBK: "
+            "the model gets no index",
+            hint="rewrite the file in UTF-8",
+            file=INDEX_NAME,
+        )
+    return {
+        "text": injection.text,
+        "truncated": injection.truncated,
+        "lines": injection.lines,
+        "units": injection.units,
+        "textHash": injection.text_hash,
+        "contentHash": hashlib.sha256(content).hexdigest(),
+        "revision": revision(mtime_ns, len(content)),
+    }
+
+
+def finding_answer(
+    finding: Finding, directory: str, since_ms: int, *, pending: bool, dismissed: bool
+) -> dict[str, object]:
+    """Give a Finding as the wire has it; members that do not apply are absent.
+
+    `since_ms` is when the daemon first saw the defect, in epoch milliseconds.
+    """
+    answer: dict[str, object] = {
+        "key": finding.key,
+        "code": finding.code,
+        "severity": finding.severity,
+        "dir": directory,
+    }
+    members = {"file": finding.file, "target": finding.target, "line": finding.line}
+    answer.update({name: value for name, value in members.items() if value is not None})
+    answer["message"] = finding.message
+    if finding.hint is not None:
+        answer["hint"] = finding.hint
+    answer.update(fixable=finding.fixable, since=time_text(since_ms), pending=pending, dismissed=dismissed)
+    return answer
+
+
+def time_text(epoch_ms: int) -> str:
+    """Give a time as the wire has it: RFC 3339, UTC, milliseconds."""
+    moment = _EPOCH + timedelta(milliseconds=epoch_ms)
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{epoch_ms % 1000:03d}Z"
+
+
+def find_fact(snapshot: Snapshot, name: str) -> Fact:
+    """Find a fact by its exact file name, else by that without `.md`, else by a front matter name that only it has.
+
+    Files in sub-directories are named with `/`.
+
+    Raises:
+        Ambiguous: several facts have that front matter name; `data["files"]` lists them.
+        Refused: the name is the index's (`memory.index` reads that), or leads out of the directory.
+        NotFound: no fact answers to the name; `data["near"]` lists files whose names are like it.
+    """
+    if name != INDEX_NAME:
+        for file in (name, name + ENDING):
+            if file in snapshot.facts:
+                return snapshot.facts[file]
+        named = sorted(file for file, fact in snapshot.facts.items() if fact.name == name)
+        if len(named) == 1:
+            return snapshot.facts[named[0]]
+        if named:
+            raise Ambiguous(
+                f"{len(named)} facts in {snapshot.directory} are named “{name}”: {', '.join(named)}",
+                hint="ask for one by its file name",
+                files=named,
+            )
+    raise _not_a_fact(snapshot, name)
+
+
+def _not_a_fact(snapshot: Snapshot, name: str) -> Refused | NotFound:
+    if name in {INDEX_NAME, INDEX_NAME.removesuffix(ENDING)}:
+        return Refused(f"{INDEX_NAME} is the index of {snapshot.directory}, no fact", hint="memory.index")
+    if name.startswith("/") or ".." in name.replace("\\", "/").split("/"):
+        return Refused(
+            f"“{name}” does not lie in {snapshot.directory}", hint="name a fact or a file below it"
+        )
+    near = _near(snapshot, name)
+    return NotFound(
+        f"no fact “{name}” in {snapshot.directory}",
+        hint=f"did you mean {', '.join(near)}?" if near else None,
+        near=near,
+    )
+
+
+def _near(snapshot: Snapshot, name: str) -> list[str]:
+    """List files whose stem or name is like `name`, the likest first."""
+    spelled: dict[str, str] = {}
+    for file, fact in sorted(snapshot.facts.items()):
+        for word in (fact.name, posixpath.basename(file).removesuffix(ENDING), file.removesuffix(ENDING)):
+            if word:
+                spelled.setdefault(word.casefold(), file)
+    wanted = posixpath.basename(name).removesuffix(ENDING).casefold()
+    likest = get_close_matches(wanted, spelled, n=2 * NEAR_MATCHES, cutoff=0.6)
+    return list(dict.fromkeys(spelled[word] for word in likest))[:NEAR_MATCHES]
+
+
+def absolute(directory: str, file: str) -> str:
+    """Give a file's absolute path in the spelling of the system that its directory is spelled for."""
+    if not directory.startswith("/") and ntpath.splitdrive(directory)[0]:
+        return ntpath.join(directory, file.replace("/", "\\"))
+    return posixpath.join(directory, file)
