@@ -16,24 +16,32 @@ if TYPE_CHECKING:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command and give its exit code; `argv` without the program's name, None takes the process's own."""
     arguments = list(sys.argv[1:] if argv is None else argv)
-    if arguments[:1] == ["status"]:
-        from zcsyncd.cli.outcome import ended, widen_stdout
-        from zcsyncd.cli.quick import quick_status
+    try:
+        if arguments[:1] == ["status"]:
+            code = _status(arguments)
+            if code is not None:
+                return code
+        from zcsyncd.cli.main import main as full
 
-        widen_stdout()
-        code = ended(lambda: _found(quick_status(arguments, os.environ)))
-        if code != _NOT_QUICK:
-            return code
-    from zcsyncd.cli.main import main as full
-
-    return full(arguments)
-
-
-_NOT_QUICK = -1
+        return full(arguments)
+    except KeyboardInterrupt:  # while something is still being imported
+        return 130
 
 
-def _found(code: int | None) -> int:
-    return _NOT_QUICK if code is None else code
+def _status(arguments: Sequence[str]) -> int | None:
+    """Take the fast path; None when the full command has to do it."""
+    from zcsyncd.cli.outcome import ended, widen_stdout
+    from zcsyncd.cli.quick import quick_status
+
+    widen_stdout()
+    given: list[int | None] = []
+
+    def act() -> int:
+        given.append(quick_status(arguments, os.environ))
+        return given[0] or 0
+
+    code = ended(act)
+    return None if given == [None] else code
 
 
 if __name__ == "__main__":

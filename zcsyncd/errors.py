@@ -59,8 +59,6 @@ class UsageError(ZcsyncdError):
     """The command line does not fit."""
 
     exit_code = 2
-    wire_code = -32602
-    word = "invalid-params"
 
 
 class ConfigError(UsageError):
@@ -205,9 +203,10 @@ class NotReady(ProtocolError):
 
 
 def _family(root: type[ZcsyncdError]) -> dict[str, type[ZcsyncdError]]:
-    found = {root.word: root}
+    """Map words to classes; a class without a word of its own is not found by its parent's."""
+    found = {root.word: root} if "word" in vars(root) else {}
     for child in root.__subclasses__():
-        found = {**_family(child), **found}
+        found.update(_family(child))
     return found
 
 

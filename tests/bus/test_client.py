@@ -161,6 +161,32 @@ def test_a_client_that_is_not_connected() -> None:
         Client("/x").call("ping")
 
 
+def test_too_many_at_the_door(short_path: Path) -> None:
+    """While a busy daemon's door is full a client knocks again; let in late it is answered, not let in it is told so."""
+    address = str(short_path / "busy.sock")
+    with contextlib.ExitStack() as stack:
+        listening = stack.enter_context(socket.socket(socket.AF_UNIX))
+        listening.bind(address)
+        listening.listen(0)
+        stack.enter_context(Client(address, timeout_s=0.05))
+        with (
+            pytest.raises(NoDaemon, match=r"does not answer within 0\.05 s"),
+            Client(address, timeout_s=0.05),
+        ):
+            pass
+
+        async def knock() -> None:
+            async with AsyncClient(address, timeout_s=0.05):
+                pass
+
+        with pytest.raises(NoDaemon, match=r"does not answer within 0\.05 s"):
+            asyncio.run(knock())
+        timer = threading.Timer(0.1, lambda: stack.enter_context(listening.accept()[0]))
+        timer.start()
+        with Client(address, timeout_s=20):
+            timer.join()
+
+
 # -- the blocking client --------------------------------------------------------------------------------------
 
 

@@ -27,8 +27,8 @@ class Raw:
 
     def __init__(self, address: str, timeout_s: float = 20.0) -> None:
         self.socket = socket.socket(socket.AF_UNIX)
-        self.socket.settimeout(timeout_s)
         self.socket.connect(address)
+        self.socket.settimeout(timeout_s)
         self._file = self.socket.makefile("rb")
 
     def send(self, data: bytes) -> None:
@@ -78,7 +78,7 @@ GARBAGE = [
     (b'{"jsonrpc":"2.0","id":NaN,"method":"ping"}\n', "invalid-request"),
     (b'{"jsonrpc":"2.0","id":1,"method":"nothing.there"}\n', "unknown-method"),
     (b'{"jsonrpc":"2.0","id":1,"method":"memory.read"}\n', "invalid-params"),
-    (b"[" * 5000 + b"\n", "invalid-request"),
+    (b'{"a":' * 5000 + b"1" + b"}" * 5000 + b"\n", "invalid-request"),
 ]
 
 

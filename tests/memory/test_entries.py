@@ -156,6 +156,7 @@ def test_long_lines():
     assert len(long) == 200
     assert page(long + "   ").long == []
     assert page(long + "x").long == [(1, long + "x")]
+    assert page(f"<!-- c\n{long}x\n-->\n").long == []
 
 
 def test_titles_and_hooks_are_bounded():

@@ -52,6 +52,7 @@ def test_fences(text, lines):
         st.sampled_from(
             ["a", "```", "~~~", "````", "``` x", "- b", "  c", "  ```", "# d", "   ~~~", "1. e", ""]
         ),
+        min_size=1,
         max_size=10,
     )
 )

@@ -67,7 +67,7 @@ def test_unreadable():
 
 
 @pytest.mark.parametrize(
-    "content", [b"\0\1\2", b"- [A](a.md)\n\0", b"\xff\xff\xff\xff", "密".encode("utf-16-be") * 9]
+    "content", [b"\0\1\2", b"- [A](a.md)\n\0", b"\xff\xff\xff\xff", "A密".encode("utf-16-be")]
 )
 def test_undecodable(content):
     """Bytes that ZCode cannot decode either are unreadable, with a hash, so that a change is seen."""

@@ -7,6 +7,7 @@ import mmap
 import os
 import shutil
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,51 +21,63 @@ UNHURRIED = {"quiet_s": 0.3, "longest_s": 5.0}
 """A quiet time that a busy machine does not break within one save."""
 
 
-def _write(path: Path, text: str, mode: str = "w") -> None:
+def _write(path: Path, text: str, mode: str = "w") -> Iterator[None]:
     with path.open(mode) as file:
-        file.write(text)
-        file.flush()
+        yield
+        for half in (text[:2], text[2:]):
+            file.write(half)
+            file.flush()
+            yield
         os.fsync(file.fileno())
+        yield
 
 
-def _in_place(path: Path) -> None:
-    _write(path, "new")
+def _in_place(path: Path) -> Iterator[None]:
+    yield from _write(path, "new")
 
 
-def _append(path: Path) -> None:
-    _write(path, "more", "a")
+def _append(path: Path) -> Iterator[None]:
+    yield from _write(path, "more", "a")
 
 
-def _mapped(path: Path) -> None:
+def _mapped(path: Path) -> Iterator[None]:
     with path.open("r+b") as file, mmap.mmap(file.fileno(), 0) as memory:
+        yield
         memory[0:1] = b"N"
+        yield
         memory.flush()
+        yield
 
 
-def _temp_and_rename(path: Path) -> None:
+def _temp_and_rename(path: Path) -> Iterator[None]:
     temp = path.with_name(path.name + ".tmp.1")
-    _write(temp, "new")
+    yield from _write(temp, "new")
     temp.replace(path)
 
 
-def _from_elsewhere(path: Path) -> None:
+def _from_elsewhere(path: Path) -> Iterator[None]:
     temp = path.parents[3] / "elsewhere"
-    _write(temp, "new")
+    yield from _write(temp, "new")
     temp.replace(path)
 
 
-def _backup_dance(path: Path) -> None:
+def _backup_dance(path: Path) -> Iterator[None]:
     backup = path.with_name(path.name + "~")
     path.rename(backup)
-    _write(path, "new")
+    yield
+    yield from _write(path, "new")
+    yield
     backup.unlink()
 
 
-def _hard_link_swap(path: Path) -> None:
+def _hard_link_swap(path: Path) -> Iterator[None]:
     temp = path.with_name("swap")
-    _write(temp, "new")
+    yield from _write(temp, "new")
+    yield
     path.unlink()
+    yield
     os.link(temp, path)
+    yield
     temp.unlink()
 
 
@@ -92,7 +105,8 @@ def test_each_way_of_saving_is_one_delivery_after_its_end(save, tmp_path, open_r
     async def main():
         async with open_river(tmp_path, **UNHURRIED) as river:
             river.on_item = lambda item: seen.append(fact.read_bytes()) if isinstance(item, Settled) else None
-            await asyncio.to_thread(save, fact)
+            for _ in save(fact):
+                assert await river.watch.alive()  # all events up to this step of the save have been taken
             await river.until(lambda: river.count(fact))
             await river.flushed()
             assert river.names() == {"fact.md"}
@@ -114,7 +128,8 @@ def test_a_final_save_waits_for_no_quiet_time(save, tmp_path, open_river):
 
     async def main():
         async with open_river(tmp_path, quiet_s=3600.0, longest_s=7200.0) as river:
-            save(fact)
+            for _ in save(fact):
+                pass
             await river.until(lambda: river.count(fact))
 
     asyncio.run(main())
@@ -129,7 +144,8 @@ def test_a_save_drags_no_half_written_neighbour_along(tmp_path, open_river):
             with (memory / "half.md").open("w") as half:
                 half.write("ha")
                 half.flush()
-                _temp_and_rename(memory / "done.md")
+                for _ in _temp_and_rename(memory / "done.md"):
+                    pass
                 await river.until(lambda: river.count(memory / "done.md"))
                 assert river.names() == {"done.md"}
                 await river.flushed()
@@ -452,6 +468,47 @@ def test_base_project_and_memory_directory_may_be_links(linked, tmp_path, open_r
     asyncio.run(main())
 
 
+def test_a_link_that_leads_nowhere_is_waited_for(tmp_path, open_river):
+    """A project that is linked before its target is made is watched from then on."""
+    _memory_of(tmp_path)
+
+    async def main():
+        async with open_river(tmp_path) as river:
+            (tmp_path / "projects" / "q").symlink_to(tmp_path / "data" / "q")
+            await river.flushed()
+            assert river.items == []
+            (tmp_path / "data" / "q" / "memory").mkdir(parents=True)
+            await river.until(lambda: river.wholes(tmp_path / "projects" / "q" / "memory"))
+
+    asyncio.run(main())
+
+
+def test_what_is_made_while_the_way_to_a_base_is_gone_up_is_noticed(tmp_path, open_river):
+    """A directory that appears right after it was found missing, before the one above it is watched."""
+    base = tmp_path / "u" / "a" / "b" / "projects"
+    (tmp_path / "u").mkdir()
+
+    async def main():
+        async with open_river(tmp_path) as river:
+            kernel = river.watch._inotify.kernel
+            add = kernel.add
+
+            def add_late(path, mask):
+                try:
+                    return add(path, mask)
+                except FileNotFoundError:
+                    base.parent.mkdir(parents=True, exist_ok=True)
+                    raise
+
+            kernel.add = add_late
+            river.watch.set_trees([open_river.tree_of(river.base), open_river.tree_of(base)])
+            kernel.add = add
+            base.mkdir()
+            await river.until(lambda: river.unsure("base-added"))
+
+    asyncio.run(main())
+
+
 def test_linked_directories_inside_memory_are_not_entered_but_linked_files_count(tmp_path, open_river):
     """What a link in a memory directory leads to is not ours; a fact may be a link."""
     memory = _memory_of(tmp_path)
@@ -581,11 +638,11 @@ def test_thousands_of_atomic_saves_are_taken_without_loss(quick_home, open_river
 
 
 def test_an_overflow_is_told_once_and_watches_are_complete_after_it(tmp_path, open_river):
-    """More events than the kernel keeps: one `Unsure`, also for directories whose making was lost; a flush still ends."""
+    """One `Unsure`; directories whose making or removal was lost are found by the scan; a flush still ends."""
     most = int(Path("/proc/sys/fs/inotify/max_queued_events").read_text())
     if most > 50_000:
         pytest.skip("this system's queue is too long to be filled in a test")
-    memory = _memory_of(tmp_path)
+    memory, gone = _memory_of(tmp_path), _memory_of(tmp_path, "gone")
 
     async def main():
         async with open_river(tmp_path) as river:
@@ -594,8 +651,10 @@ def test_an_overflow_is_told_once_and_watches_are_complete_after_it(tmp_path, op
                     one.write(b"x")
                     other.write(b"x")
             late = _memory_of(tmp_path, "late")
+            shutil.rmtree(gone)
             await river.flushed()
             assert river.unsure("overflow") == 1
+            await river.until(lambda: river.wholes(gone))
             (late / "a.md").write_text("x")
             await river.until(lambda: river.count(late / "a.md"))
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import socket
 import sys
 from collections import deque
 from collections.abc import AsyncIterator, Mapping
@@ -18,6 +19,7 @@ from typing import Self
 from zcsyncd.bus.client import (
     NO_WINDOWS,
     PATIENCE_S,
+    RETRY_S,
     TIMEOUT_S,
     decode_message,
     encode_request,
@@ -31,6 +33,25 @@ from zcsyncd.errors import NoDaemon, ProtocolError, ZcsyncdError
 
 WAITING_EVENTS = 1_024
 """Events that are kept for a program that does not take them; the daemon's journal keeps the rest."""
+
+
+async def _connected(address: str) -> socket.socket:
+    """Connect a socket; asyncio's own way takes a daemon with too many at its door for connected."""
+    if sys.platform == "win32":
+        raise NoDaemon(NO_WINDOWS)
+    while True:
+        made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        made.setblocking(False)
+        try:
+            made.connect(address)
+        except BlockingIOError:
+            made.close()
+            await asyncio.sleep(RETRY_S)
+        except BaseException:
+            made.close()
+            raise
+        else:
+            return made
 
 
 class AsyncClient:
@@ -58,7 +79,8 @@ class AsyncClient:
             raise NoDaemon(NO_WINDOWS)
         try:
             async with asyncio.timeout(self.timeout_s):
-                reader, self._writer = await asyncio.open_unix_connection(self.address, limit=LINE_BYTES)
+                connected = await _connected(self.address)
+                reader, self._writer = await asyncio.open_unix_connection(sock=connected, limit=LINE_BYTES)
         except (OSError, ValueError) as error:
             raise unreachable(self.address, error, self.timeout_s) from error
         self._reading = asyncio.get_running_loop().create_task(self._read(reader))

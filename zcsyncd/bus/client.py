@@ -11,7 +11,7 @@ import os
 import socket
 import sys
 from collections import deque
-from time import monotonic
+from time import monotonic, sleep
 
 from zcsyncd.bus.limits import LINE_BYTES, PROTOCOL, READY_WAIT_S
 from zcsyncd.errors import NoDaemon, ProtocolError, ZcsyncdError, from_wire
@@ -41,6 +41,9 @@ PATIENCE_S: dict[str, float | None] = {
     "daemon.stop": 30.0,
 }
 """How much longer an answer may take once the daemon has shown that it lives; None: as long as it takes."""
+
+RETRY_S = 0.01
+"""Pause before knocking again at a daemon that has too many at its door."""
 
 _READ_BYTES = 65_536
 
@@ -214,14 +217,23 @@ class Client:
 def _connect(address: str, timeout_s: float) -> socket.socket:
     if sys.platform == "win32":
         raise NoDaemon(NO_WINDOWS)
-    made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    made.settimeout(timeout_s)
-    try:
-        made.connect(address)
-    except (OSError, ValueError) as error:
-        made.close()
-        raise unreachable(address, error, timeout_s) from error
-    return made
+    deadline = monotonic() + timeout_s
+    while True:
+        made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        made.settimeout(timeout_s)
+        try:
+            made.connect(address)
+        except BlockingIOError as error:
+            # Too many wait to be let in; with a timeout Linux does not queue up, so we do.
+            made.close()
+            if monotonic() >= deadline:
+                raise silent(address, timeout_s) from error
+            sleep(RETRY_S)
+        except (OSError, ValueError) as error:
+            made.close()
+            raise unreachable(address, error, timeout_s) from error
+        else:
+            return made
 
 
 def encode_request(number: int, method: str, params: Mapping[str, object]) -> bytes:
@@ -259,7 +271,7 @@ def result_of(message: Mapping[str, object]) -> dict[str, object]:
 
 def unreachable(address: str, error: Exception, timeout_s: float) -> ZcsyncdError:
     """Say in one line that nobody could be reached, where, and how to start one."""
-    if isinstance(error, TimeoutError | BlockingIOError):
+    if isinstance(error, TimeoutError):
         return silent(address, timeout_s)
     if isinstance(error, FileNotFoundError):
         why = "there is no such socket"

@@ -19,6 +19,9 @@ ID_CHARACTERS = 1024
 CONNECTIONS = 256
 """Connections at a time: a quarter of the usual 1,024 descriptors of a process."""
 
+BACKLOG = CONNECTIONS
+"""Connections that the kernel keeps for us while the loop is busy: when it is full, connecting fails at once."""
+
 SUBSCRIPTIONS = 64
 """Subscriptions of one connection; a session needs one, a dashboard a handful."""
 

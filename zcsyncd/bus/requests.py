@@ -199,6 +199,10 @@ _STATUS = Method(
                     "lastEventAt": _or_null(_TIME),
                     "lastScanAt": _or_null(_TIME),
                     "driftFound": _say(_COUNT, "changes that only a rescan found"),
+                    "packageSkew": _say(
+                        _or_null(_STRING),
+                        "version of the package that is installed now, if it is not the running one",
+                    ),
                 },
             ),
             "bus": _object(

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, cast
 from zcsyncd.bus import unix
 from zcsyncd.bus.codec import Rejected, Request, encode_answer, encode_error
 from zcsyncd.bus.connection import Connection, Session
-from zcsyncd.bus.limits import CONNECTIONS
+from zcsyncd.bus.limits import BACKLOG, CONNECTIONS
 from zcsyncd.bus.requests import check_params
 from zcsyncd.errors import Overloaded, ZcsyncdError
 
@@ -30,9 +30,6 @@ if TYPE_CHECKING:
     from zcsyncd.bus.hub import Hub
 
 _log = logging.getLogger("zcsyncd.bus")
-
-BACKLOG = 128
-"""Connections that the kernel keeps for us while the loop is busy."""
 
 LINGER_S = 0.5
 """How long we go on swallowing what a refused client still sends, so that it can read why."""

@@ -16,6 +16,7 @@ import struct
 import sys
 from collections.abc import MutableMapping
 
+from zcsyncd.bus.limits import BACKLOG
 from zcsyncd.errors import AlreadyRunning, Refused
 
 FIRST_PASSED = 3
@@ -43,7 +44,7 @@ def bind_socket(address: str) -> socket.socket:
     made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         _bind_private(made, address)
-        made.listen()
+        made.listen(BACKLOG)
     except OSError as error:
         made.close()
         raise Refused(

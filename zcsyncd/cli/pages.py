@@ -110,7 +110,7 @@ def finding_lines(finding: Answer, *, cells: int | None, paint: Paint, indent: s
 
 
 def _body(text: str, indent: str, cells: int | None) -> list[str]:
-    return wrapped(indent + text, cells, indent=indent)
+    return [indent + line for line in wrapped(text, None if cells is None else cells - len(indent))]
 
 
 def _audit_sum(findings: Sequence[Answer], where: str, paint: Paint) -> str:
@@ -197,7 +197,7 @@ def read_page(answer: Answer, *, paint: Paint) -> list[str]:
     lines += ["", *harmless_lines(str(answer.get("body") or "").rstrip("\n"))]
     if answer.get("truncated") is not None:
         cut = _CUT.get(str(answer["truncated"]), "")
-        where = f", from line {number_of(answer, 'restLine')}" if answer.get("restLine") is not None else ""
+        where = f", from line {number_of(answer, 'restLine')}," if answer.get("restLine") is not None else ""
         rest = f"(cut {cut}, as recall shows it; `--full` or the file{where} gives the rest)"
         lines += ["", paint(rest, "yellow")]
     return lines

@@ -129,21 +129,24 @@ def pad(text: str, cells: int, *, right: bool = False) -> str:
     return blanks + text if right else text + blanks
 
 
-def wrapped(text: str, cells: int | None, *, indent: str = "") -> list[str]:
+LEAST_ROOM = 8
+"""A terminal narrower than this cannot be served sensibly."""
+
+
+def wrapped(text: str, cells: int | None) -> list[str]:
     """Break a harmless text at blanks into lines of at most `cells` cells; None breaks nothing.
 
-    Every line but the first starts with `indent`. A word that is wider than a line is broken inside, so that
-    nothing is lost.
+    A word that is wider than a line is broken inside, so that nothing is lost.
     """
     if cells is None or width(text) <= cells:
         return [text]
-    room = max(cells, width(indent) + 8)  # a terminal narrower than this cannot be served sensibly
+    room = max(cells, LEAST_ROOM)
     lines: list[str] = []
     line = ""
-    for word in _words(text, room - width(indent)):
+    for word in _words(text, room):
         if line and width(line) + 1 + width(word) > room:
             lines.append(line)
-            line = indent + word
+            line = word
         else:
             line = f"{line} {word}" if line else word
     return [*lines, line]

@@ -128,9 +128,7 @@ class Daemon:
         self.schedule.every("check-point", MINUTE_S, self._check_point)
         self.schedule.every("retention", HOUR_S, self._retain)
         if self.settings.rescan_every_s:
-            self.schedule.every(
-                "rescan", self.settings.rescan_every_s, lambda: self.pipeline.scan("schedule")
-            )
+            self.schedule.every("rescan", self.settings.rescan_every_s, self._rescan)
         self.schedule.start()
 
     def _river_ended(self, task: asyncio.Task[None]) -> None:

@@ -65,7 +65,7 @@ def _daemon(daemon: Daemon, *, all_roots: bool) -> dict[str, object]:
         "lastEventAt": _time(daemon.store.last_event_ms),
         "lastScanAt": _time(daemon.pipeline.last_scan_ms),
         "driftFound": daemon.pipeline.drift_found,
-        "skew": None,
+        "packageSkew": None,
         "startedAt": time_text(daemon.started_ms),
     }
     if all_roots:

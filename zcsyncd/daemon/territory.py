@@ -65,6 +65,7 @@ class Territory:
         for directory in sorted(self.allowed):
             if self.judge(directory, "config").kind == "own":
                 self.named.setdefault(directory, ZCODE_NAME)
+                self.asked.pop(directory, None)
         self.grounds.trees = trees_for(bases, [Tree(layout, path, ()) for path, layout in self.named.items()])
         self._by_directory = self._match(self.known_cwds())
         return self.grounds.trees

@@ -21,7 +21,7 @@ from zcsyncd.cli.render import bar
 from zcsyncd.cli.telling import event_lines
 from zcsyncd.demo.home import PROJECT, DemoHome
 from zcsyncd.demo.saving import save_as_pi, save_as_zcode, text_of
-from zcsyncd.errors import NoDaemon
+from zcsyncd.errors import NoDaemon, NotReady
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -95,6 +95,8 @@ class _Show:
     home: DemoHome
     arrived: queue.SimpleQueue[Answer | None] = field(default_factory=queue.SimpleQueue)
     missing: list[str] = field(default_factory=list)
+    trouble: str = ""
+    """Why the listener could not listen."""
     stale: str = ""
     """The index as it was at the beginning: what a session that read it then still holds."""
 
@@ -107,8 +109,8 @@ class _Show:
         )
         listener = threading.Thread(target=self._listen, args=(subscribed := threading.Event(),), daemon=True)
         listener.start()
-        if not subscribed.wait(WAIT_S):
-            raise NoDaemon("the demo's daemon took no subscription")
+        if not subscribed.wait(2 * WAIT_S):
+            raise NoDaemon(f"the demo's daemon took no subscription: {self.trouble}")
         self._pause(2)
         for scene in (self._zcode_saves, self._pi_saves, self._a_stale_session_overwrites, self._put_right):
             scene()
@@ -176,15 +178,18 @@ class _Show:
 
     def _listen(self, subscribed: threading.Event) -> None:
         """Put every event into the queue; None when there are no more."""
-        try:
-            for event in Daemon(self.home.env).follow(
-                {"topics": ["memory/*", "bus/*"]}, begun=lambda _cursor: subscribed.set()
-            ):
-                self.arrived.put(event)
-        except NoDaemon:
-            pass
-        finally:
-            self.arrived.put(None)
+        until = time.monotonic() + WAIT_S
+        asked = {"topics": ["memory/*", "bus/*"]}
+        while not subscribed.is_set():
+            try:
+                for event in Daemon(self.home.env).follow(asked, begun=lambda _cursor: subscribed.set()):
+                    self.arrived.put(event)
+            except (NoDaemon, NotReady) as error:
+                # On a machine with much else to do a first question may take longer than two seconds.
+                self.trouble = error.message
+                if time.monotonic() > until:
+                    break
+        self.arrived.put(None)
 
     def _await(self, what: str, fits: Callable[[Answer], bool]) -> None:
         """Show events as they arrive until one fits; note it as missing when none does in time."""

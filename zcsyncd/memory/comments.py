@@ -125,7 +125,7 @@ def _parser() -> MarkdownIt:
     from markdown_it.rules_block import html_block
 
     def as_marked(state: StateBlock, line: int, end: int, silent: bool) -> bool:
-        return (not silent or _interrupts(state, line)) and html_block(state, line, end, silent)
+        return html_block(state, line, end, silent) and (not silent or _interrupts(state, line))
 
     parser = MarkdownIt("commonmark")
     parser.block.ruler.at("html_block", as_marked, {"alt": ["paragraph", "reference", "blockquote"]})

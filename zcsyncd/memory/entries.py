@@ -34,15 +34,16 @@ MAX_FENCED_LINES = 10_000
 LONG_LINE_CHARS = 200
 
 _WRITTEN = re.compile(
-    r"[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]+(\[[^\[\]`\\<>]*\])\(([\w./-]+)\)"
+    r"[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]+\[([^\[\]`\\<>]*)\]\(([\w./-]+)\)"
     r"(?:(?:[ \t]+(?:[—–―]{1,3}|-{1,3})|:)[ \t]+(.*))?"
 )
 _LEAD = re.compile(r"[\s>\ufeff]*")
-_MARKER = re.compile(r"(?:[-*+•]|\d{1,9}[.)])\s+(?:\[[ xX]\]\s+)?")
+_MARKER = re.compile(r"-(?=\[)|(?:[-*+•]|\d{1,9}[.)])\s+(?:\[[ xX]\]\s+)?")
 _EMPHASIS = re.compile(r"[*_~]{1,3}")
 _SEPARATOR = re.compile(r"\s*(?:[—–―]{1,3}|-{1,3}(?=\s|$)|[:：|])\s*")
 _RULE = re.compile(r"[-*_= \t]+")
 _DEFINITION = re.compile(r"\[[^\]]+\]:")
+_MATTERS = re.compile(r"\]\(|WARNING: MEMORY\.md is ")
 _WARNING = re.compile(r"[\s>]*>\s*WARNING: MEMORY\.md is ")
 
 
@@ -81,7 +82,7 @@ class Page:
     long: list[tuple[int, str]] = field(default_factory=list)
     """Entry lines over 200 characters: number and text."""
     warnings: list[int] = field(default_factory=list)
-    """Lines that hold ZCode's own warning, as far as the model gets them."""
+    """Lines that hold ZCode's own warning."""
 
     def unseen(self, targets: Iterable[str]) -> tuple[str, ...]:
         """Leave out the targets that another entry shows to the model."""
@@ -144,6 +145,8 @@ class _Reader:
                 self._end_block()
                 self._in_block = True
                 continue
+            if self._odd_chars > MAX_ODD_CHARS and offset >= self._cut:
+                continue
             place = place or _Place(number, offset, commented=False, fenced=False)
             linked = self._read_odd(text, place)
             if place.commented or place.fenced or offset < self._front or offset >= self._cut:
@@ -156,7 +159,7 @@ class _Reader:
     def _lines(self) -> Iterator[tuple[int, int, str]]:
         """Give number, offset and text of the lines that matter, none of them blank.
 
-        Of what the model does not get these are the ones with a link; an open fence is still followed there.
+        Of what the model does not get these are the ones with a link; fences are still followed there for a while.
         """
         text = self._text
         start = text.rfind("\n", 0, self._begin) + 1
@@ -179,11 +182,12 @@ class _Reader:
             number, start = number + 1, end + 1
 
     def _linked_lines(self, number: int, start: int, stop: int) -> Iterator[tuple[int, int, str]]:
+        """Give the lines with a link, or with ZCode's warning, which stands at the end when it was written there."""
         text = self._text
-        while (link := text.find("](", start, stop)) >= 0:
-            begin = text.rfind("\n", start, link) + 1 or start
+        while found := _MATTERS.search(text, start, stop):
+            begin = text.rfind("\n", start, found.start()) + 1 or start
             number += text.count("\n", start, begin)
-            end = text.find("\n", link)
+            end = text.find("\n", found.start())
             end = len(text) if end < 0 else end
             yield number, begin, text[begin:end]
             number, start = number + 1, end + 1
@@ -199,23 +203,19 @@ class _Reader:
         self, text: str, number: int, offset: int, found: re.Match[str], place: _Place | None
     ) -> bool:
         """Read a line in the written form or close to it, which nearly all are; False if it is not quite."""
-        title, target, hook = found.groups()
-        if (
-            (hook is not None and "](" in hook)
-            or "/" in target
-            or target[0] == "."
-            or target == self._own_name
-        ):
+        title, target, hook = found.groups("")
+        if "](" in hook or "/" in target or target[0] == "." or target == self._own_name:
             return False
-        start = found.start(1)
-        hidden = place is not None and (place.fenced or self._is_commented(offset + start))
-        self._add(
-            _entry(target, title[1:-1], hook or "", number, hidden=hidden),
-            offset + start,
-            offset + found.end(2) + 1,
-            own=True,
-        )
-        if len(text) > LONG_LINE_CHARS:
+        start, end = offset + found.start(1) - 1, offset + found.end(2) + 1
+        if place is None and start >= self._front and end <= self._cut and len(text) <= LONG_LINE_CHARS:
+            entry = Entry(target, title.strip(), hook.rstrip(), number)
+            self._page.entries.append(entry)
+            self._page.own.append(entry)
+            self._page.seen.add(target)
+            return True
+        hidden = place is not None and (place.fenced or self._is_commented(start))
+        self._add(_entry(target, title, hook, number, hidden=hidden), start, end, own=True)
+        if not hidden:
             self._measure(text, number)
         return True
 
@@ -248,7 +248,7 @@ class _Reader:
             hidden = link.hidden or place.fenced or self._is_commented(place.offset + link.start)
             entry = _entry(path, plain(link.title), hook, place.number, hidden=hidden)
             self._add(entry, place.offset + link.start, place.offset + link.end, own=own)
-            if first and not place.commented:
+            if first and not hidden:
                 self._measure(text, place.number)
             first = False
 

@@ -517,7 +517,7 @@ def _lines(count: int) -> str:
 # --- links in the body -------------------------------------------------------------------------------------------
 
 _CODE_SPAN = re.compile(r"`[^`]+`")
-_NAME_LINK = re.compile(r"\[\[([^\[\]]{1,200})\]\]")
+_NAME_LINK = re.compile(r"\[\[([^\[\]\n]{1,200})\]\]")
 _PLAIN_LINK = re.compile(r"(?<!!)\[[^\[\]]*\]\(([\w./-]+\.md(?:#[\w-]*)?)\)")
 _LINE_CODE = re.compile(r"(?<!`)`[^`]+`(?!`)")
 _TWIST = re.compile(r"[`\\]|<!--|-->")
@@ -559,11 +559,12 @@ def _without_fences(body: str) -> str:
 
 def _names_in(body: str) -> tuple[str, ...]:
     """Take `[[name|shown]]` and `[[name#section]]` for `name`."""
-    names: dict[str, None] = {}
-    for line in body.split("\n"):
-        if "[[" in line:
-            for inner in _NAME_LINK.findall(_CODE_SPAN.sub("", line) if "`" in line else line):
-                names[inner.partition("|")[0].partition("#")[0].strip()] = None
+    if "`" in body:
+        body = "\n".join(
+            _CODE_SPAN.sub("", line) if "`" in line else line for line in body.split("\n") if "[[" in line
+        )
+    inside = dict.fromkeys(_NAME_LINK.findall(body))
+    names = dict.fromkeys(inner.partition("|")[0].partition("#")[0].strip() for inner in inside)
     names.pop("", None)
     return tuple(names)
 

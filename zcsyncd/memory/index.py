@@ -291,6 +291,8 @@ def _outside_remarks(page: Page) -> list[Remark]:
 
 
 def _duplicate_remarks(page: Page) -> list[Remark]:
+    if len({entry.target for entry in page.own}) == len(page.own):
+        return []
     first: dict[str, Entry] = {}
     count: Counter[str] = Counter()
     again: list[tuple[Entry, int]] = []

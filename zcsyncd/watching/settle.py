@@ -160,8 +160,11 @@ class Settler:
             if not area.paths and area.whole is None:
                 del self._areas[wait.directory]
         for directory, path in [key for key, until in self._holds.items() if until <= now]:
-            paths.setdefault(directory, set()).add(path)
             del self._holds[directory, path]
+            if (
+                path not in self._areas.get(directory, _Area()).paths
+            ):  # else it is being written, and comes in its own time
+                paths.setdefault(directory, set()).add(path)
         return [
             Settled(directory, frozenset(found), directory in wholes) for directory, found in paths.items()
         ]

@@ -1,0 +1,296 @@
+"""Answers to text: what a person reads of `status`, `dirs`, `audit` and `memory`."""
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from zcsyncd.cli.pages import (
+    at_least,
+    audit_page,
+    dirs_page,
+    index_page,
+    is_quiet,
+    list_page,
+    read_page,
+    resolve_page,
+    settings_page,
+)
+from zcsyncd.cli.render import Paint, width
+from zcsyncd.cli.status_page import status_page
+
+UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+"""A busy machine is no fault of what is tested."""
+PLAIN = Paint(on=False)
+
+STATUS = {
+    "daemon": {
+        "version": "1.2.3",
+        "pid": 42,
+        "uptimeS": 3725.4,
+        "rssBytes": 40_000_000,
+        "ready": True,
+        "watcher": "inotify",
+        "degraded": [],
+        "lastEventAt": "2026-01-01T00:00:00.000Z",
+        "lastScanAt": None,
+        "driftFound": 0,
+    },
+    "bus": {"address": "/run/x.sock", "connections": 1, "subscriptions": 2, "published": 1234, "dropped": 0},
+    "counts": {"directories": 2, "facts": 30, "findings": {"error": 1, "warning": 2, "info": 9}},
+    "asked": [],
+    "jobs": [{"name": "rescan", "nextRunAt": "T1", "lastRunAt": "T0", "lastError": None}],
+    "environment": [],
+}
+
+
+def finding(**members):
+    """Make a Finding of the wire."""
+    return {
+        "key": "k:1",
+        "code": "some-code",
+        "severity": "warning",
+        "dir": "/m",
+        "message": "what it says",
+        "fixable": False,
+        "since": "T",
+        "pending": False,
+        "dismissed": False,
+        **members,
+    }
+
+
+def test_status_on_one_screen():
+    """`status` says in a few lines how the daemon is."""
+    assert status_page(STATUS, paint=PLAIN) == [
+        "daemon    ready, version 1.2.3, pid 42, up 1 h 2 min, 38.1 MiB",
+        "watching  inotify",
+        "memory    2 directories, 30 facts, 1 error, 2 warnings",
+        "bus       /run/x.sock, 1 connection, 2 subscriptions, 1,234 events told, 0 dropped",
+        "last      event 2026-01-01T00:00:00.000Z",
+        "job       rescan, next T1, last T0",
+    ]
+
+
+def test_status_tells_what_a_person_should_know():
+    """Polling, other code, asked directories, a different environment and broken settings get a line each."""
+    daemon = {
+        **STATUS["daemon"],
+        "ready": False,
+        "driftFound": 3,
+        "degraded": [{"base": "/nfs", "reason": "silent"}, "/x: no watches left"],
+        "skew": "1.2.2",
+        "complaints": ["/home/u/x.json is not UTF-8; it is passed over"],
+    }
+    answer = {
+        **STATUS,
+        "daemon": daemon,
+        "jobs": [{"name": "retention", "lastError": "disk \x1b full"}],
+        "asked": [{"dir": "/d", "reason": "a project's file names it"}],
+        "environment": [{"name": "ZCODE_STORAGE_DIR", "host": "pi"}, "omp has A=1"],
+    }
+    lines = status_page(answer, paint=PLAIN)
+    assert lines[0].startswith("daemon    first scan under way")
+    assert lines[4].endswith("3 changes found by a scan only")
+    assert lines[5:] == [
+        "job       retention, failed: disk \\x1b full",
+        "polled, so changes are found later: /nfs: silent",
+        "polled, so changes are found later: /x: no watches left",
+        "the daemon runs other code than is installed (1.2.2): start it again",
+        "asked for, not kept (`zcsyncd dirs --allow DIR`): /d: a project's file names it",
+        "environment: ZCODE_STORAGE_DIR: pi",
+        "environment: omp has A=1",
+        "/home/u/x.json is not UTF-8; it is passed over",
+    ]
+
+
+def test_a_finding_says_where_what_and_what_to_do():
+    """Severity, code and place; the message; the hint; the key, which --dismiss takes."""
+    told = finding(file="a.md", line=3, hint="do this", pending=True)
+    assert audit_page([told], "/m", cells=None, paint=PLAIN) == [
+        "warning some-code  a.md:3  (pending)",
+        "    what it says",
+        "    → do this",
+        "    key k:1",
+        "1 pending in /m",
+    ]
+
+
+def test_findings_are_counted_by_severity():
+    """The last line counts what is open, and beside it what is pending or dismissed."""
+    told = [
+        finding(severity="error"),
+        finding(),
+        finding(),
+        finding(severity="info"),
+        finding(severity="error", dismissed=True),
+        finding(pending=True),
+    ]
+    last = audit_page(told, "/m\n", cells=None, paint=PLAIN)[-1]
+    assert last == "1 error, 2 warnings, 1 info, 1 pending, 1 dismissed in /m\\n"
+
+
+def test_a_directory_in_order():
+    """A terminal is told that all is well, a pipe gets silence."""
+    assert audit_page([], "/m", cells=80, paint=PLAIN) == ["in order: nothing to say about /m"]
+    assert audit_page([], "/m", cells=None, paint=PLAIN) == []
+
+
+def test_long_messages_wrap_with_their_indent():
+    """On a terminal a message is broken at blanks and stays indented."""
+    told = finding(message="word " * 30 + "end")
+    lines = audit_page([told], "/m", cells=40, paint=PLAIN)
+    assert all(width(line) <= 40 for line in lines[:-1])
+    assert all(line.startswith("    ") for line in lines[1:-1])
+
+
+@pytest.mark.parametrize(
+    ("severity", "fail_on", "counts"),
+    [
+        ("error", "error", True),
+        ("warning", "error", False),
+        ("warning", "warning", True),
+        ("info", "warning", False),
+        ("info", "info", True),
+        ("fatal", "info", False),
+    ],
+)
+def test_gravity(severity, fail_on, counts):
+    """A finding counts from the severity on that was asked for; an unknown one counts for nothing."""
+    assert at_least(finding(severity=severity), fail_on) is counts
+
+
+def test_pending_and_dismissed_are_quiet():
+    """What is pending or dismissed counts for nothing."""
+    assert [is_quiet(finding()), is_quiet(finding(pending=True)), is_quiet(finding(dismissed=True))] == [
+        False,
+        True,
+        True,
+    ]
+
+
+def test_directories_as_a_table():
+    """Each directory is a line; its findings are words."""
+    row = {
+        "dir": "/m",
+        "layout": "zcode",
+        "label": "a\u202e",
+        "facts": 3,
+        "entries": 2,
+        "findings": {"error": 1, "warning": 2, "info": 5},
+    }
+    assert dirs_page({"dirs": [row]}, cells=None, paint=PLAIN) == [
+        "PROJECT  LAYOUT  FACTS  ENTRIES  FINDINGS             DIRECTORY",
+        "a\\u202e  zcode       3        2  1 error, 2 warnings  /m",
+    ]
+
+
+def test_resolving_says_why():
+    """The directory, why it is that one, and what else there is to know."""
+    answer = {
+        "dir": "/m",
+        "computedDir": "/c",
+        "source": "only-match",
+        "others": ["/o"],
+        "warnings": ["odd\n"],
+    }
+    assert resolve_page(answer, paint=PLAIN) == [
+        "/m  (the only directory with this project's name)",
+        "also of this working directory: /o",
+        "warning: odd\\n",
+    ]
+    answer = {"dir": None, "computedDir": "/c", "source": "none", "others": [], "warnings": []}
+    assert resolve_page(answer, paint=PLAIN) == ["no memory yet", "a first fact would go to /c"]
+
+
+def test_facts_as_a_table():
+    """Each fact is a line, with what is not in order."""
+    row = {
+        "file": "a.md",
+        "type": None,
+        "description": None,
+        "indexed": False,
+        "recalled": True,
+        "malformed": True,
+    }
+    good = {
+        "file": "b.md",
+        "type": "user",
+        "description": "记\n",
+        "indexed": True,
+        "recalled": True,
+        "malformed": False,
+    }
+    assert list_page({"dir": "/m", "total": 2, "facts": [row, good]}, cells=None, paint=PLAIN) == [
+        "FILE  TYPE  STATE                   DESCRIPTION",
+        "a.md  -     malformed, not indexed  -",
+        "b.md  user  ok                      记\\n",
+        "2 facts in /m",
+    ]
+
+
+def test_a_fact_as_text():
+    """Head, description, path, body; hidden characters of the body stand as escapes."""
+    answer = {
+        "file": "a.md",
+        "absolutePath": "/m/a.md",
+        "name": None,
+        "description": "what",
+        "type": None,
+        "body": "one\n\ttwo \x1b[2J\n",
+        "truncated": "both",
+        "restLine": 9,
+        "encoding": "gbk",
+    }
+    assert read_page(answer, paint=PLAIN) == [
+        "a.md  no type",
+        "what",
+        "/m/a.md",
+        "not UTF-8 but gbk",
+        "",
+        "one",
+        "\ttwo \\x1b[2J",
+        "",
+        "(cut at 200 lines and 4,096 bytes, as recall shows it; `--full` or the file, from line 9, gives the rest)",
+    ]
+
+
+def test_the_index_as_text():
+    """The index is shown as the model gets it; without one that is said."""
+    assert index_page({"text": "- a\n- b\u200b", "revision": "r"}, paint=PLAIN) == ["- a", "- b\\u200b"]
+    assert index_page({"text": "", "revision": None}, paint=PLAIN) == ["no index: the model is shown nothing"]
+
+
+def test_settings_as_a_table():
+    """Every setting with its value and its source."""
+    rows = [("a.b", 5, "default"), ("roots", {"zcode": ["/x"]}, "config.yaml line 2"), ("c", None, "default")]
+    assert settings_page(rows, cells=None, paint=PLAIN) == [
+        "KEY    VALUE              FROM",
+        "a.b    5                  default",
+        'roots  {"zcode": ["/x"]}  config.yaml line 2',
+        "c      -                  default",
+    ]
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=6),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner, max_size=3),
+    max_leaves=6,
+)
+ANSWERS = st.dictionaries(
+    st.sampled_from(
+        ["daemon", "bus", "counts", "asked", "jobs", "environment", "dirs", "facts", "total", "dir", "body"]
+    ),
+    JSON,
+)
+
+
+@UNHURRIED
+@given(ANSWERS)
+def test_an_odd_answer_is_shown_somehow(answer):
+    """A daemon of another version, or none of ours, gives no traceback."""
+    status_page(answer, paint=PLAIN)
+    dirs_page(answer, cells=50, paint=PLAIN)
+    list_page(answer, cells=50, paint=PLAIN)
+    read_page(answer, paint=PLAIN)
+    index_page(answer, paint=PLAIN)
+    resolve_page(answer, paint=PLAIN)
