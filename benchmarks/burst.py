@@ -28,12 +28,18 @@ def measure(*, quick: bool) -> Iterator[Row]:
     with Home(directories, facts) as home, Zcsyncd(home) as daemon, daemon.listen() as listener:
         ours = _told_in_burst(daemon, listener, _work(home, 1))
         yield from _burst_rows(directories * facts, directories, ours, theirs)
-        yield from _stopped(daemon, listener, rounds=4)
+        yield from _stopped(daemon, listener, 10 if quick else 100)
         yield from _pairs(daemon, listener, 100 if quick else 1000)
 
 
 def _work(home: Home, serial: int) -> Work:
     return [(path, fact_text(os.path.basename(path), serial)) for path in home.facts()]
+
+
+def _new(home: Home, each: int) -> Work:
+    """So many new facts in each directory."""
+    names = [f"new-{number:03}.md" for number in range(each)]
+    return [(os.path.join(place, name), fact_text(name, 0)) for name in names for place in home.directories]
 
 
 def _hash(text: str) -> str:
@@ -75,15 +81,14 @@ def _burst_rows(
     files, late_s, took_s = ours
     what = f"{saves:,} saves over {directories} directories at once"
     shown = ", ".join(f"{kind} {told:,}" for kind, (told, _, _) in theirs.items())
-    yield Row(f"{what} (in {took_s:.2f} s): told", f"{files:,}", shown, None, "all", files == saves)
-    for kind, (_, their_late_s, _) in theirs.items():
-        ratio = late_s / their_late_s if their_late_s > 0 else None
+    yield Row(f"{what}: told", f"{files:,}", shown, None, "all", files == saves)
+    for kind, (_, their_late_s, their_took_s) in theirs.items():
         yield Row(
-            f"{what}: last telling after the last save",
-            f"{late_s:.2f} s",
-            f"{kind} {their_late_s:.2f} s",
-            ratio,
-            "≤ 2 s",
+            f"{what}: first save → last telling",
+            f"{took_s + late_s:.2f} s, {late_s:.2f} s after the last save",
+            f"{kind} {their_took_s + their_late_s:.2f} s, {their_late_s:.2f} s after",
+            (took_s + late_s) / (their_took_s + their_late_s),
+            "≤ 2 s after",
             late_s <= 2,
         )
 
@@ -91,26 +96,25 @@ def _burst_rows(
 # -- while the reader is stopped
 
 
-def _stopped(daemon: Zcsyncd, listener: Listener, rounds: int) -> Iterator[Row]:
-    work = [save for serial in range(2, 2 + rounds) for save in _work(daemon.home, serial)]
+def _stopped(daemon: Zcsyncd, listener: Listener, each: int) -> Iterator[Row]:
+    work = _new(daemon.home, each)
     stamps, told, took_s = _saved_while_stopped(daemon, work, daemon.flush, listener)
-    files = {path for path, _ in work}
     seen = _told_of(work, stamps, told)
     rescans = sum(what == "daemon/rescanned" for what, _, _ in told)
     wrong = _differences(daemon)
     with Home(len(daemon.home.directories), len(daemon.home.names)) as home, Relay(home) as relay:
         with relay.listen() as theirs:
-            more = [save for serial in range(2, 2 + rounds) for save in _work(home, serial)]
+            more = _new(home, each)
             their_stamps, their_told, _ = _saved_while_stopped(relay, more, lambda: None, theirs)
     bare = len(_told_of(more, their_stamps, their_told))
-    what = f"{len(work):,} saves of {len(files):,} files while stopped"
+    what = f"{len(work):,} new facts while stopped"
     yield Row(
-        f"{what}: last contents told",
+        f"{what}: told",
         f"{len(seen):,}",
-        f"relay: {bare:,} files",
+        f"relay {bare:,}",
         None,
         "all",
-        len(seen) == len(files),
+        len(seen) == len(work),
     )
     yield Row(
         f"{what}: rescans; files whose memory.list differs from the disk",

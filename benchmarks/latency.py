@@ -17,7 +17,7 @@ from zcsyncd.bus.client import Client
 
 DIRECTORIES, FACTS = 20, 10
 MODES = {"every 50 ms": 0.05, "every 10 ms": 0.01}
-QUIET_S = 0.4
+QUIET_S = 0.3
 PING_EVERY_S = 0.02
 
 
@@ -99,7 +99,7 @@ def asked_while(daemon: Contestant) -> Pings:
 
 
 def measure(*, quick: bool) -> Iterator[Row]:
-    rounds, gentle, steady = (2, 20, 60) if quick else (5, 60, 200)
+    rounds, gentle, steady = (2, 20, 60) if quick else (5, 50, 200)
     with ExitStack() as stack:
         kinds = [Zcsyncd, Relay, *([Watchman] if Watchman.there() else [])]
         lanes = []

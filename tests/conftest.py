@@ -66,7 +66,8 @@ def _hand_over(path):
     for place, names, files in os.walk(path):
         for name in (place, *(os.path.join(place, each) for each in (*names, *files))):
             os.chown(name, NOBODY, NOBODY, follow_symlinks=False)
-    parent = os.path.dirname(os.path.abspath(path))
-    while os.stat(parent).st_uid == 0 and not os.stat(parent).st_mode & 0o001 and parent != "/":
-        os.chmod(parent, os.stat(parent).st_mode | 0o011)
-        parent = os.path.dirname(parent)
+    place = os.path.abspath(path)
+    while (place := os.path.dirname(place)) != "/":
+        status = os.stat(place)
+        if status.st_uid == 0 and not status.st_mode & 0o001:
+            os.chmod(place, status.st_mode | 0o011)

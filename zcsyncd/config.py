@@ -83,9 +83,9 @@ class Settings:
         """Tell whether a file (relative to its memory directory, with `/`) is to be passed over."""
         return any(ignores(pattern, file) for pattern in self.ignore)
 
-    def muted(self, directory: str, code: str) -> bool:
-        """Tell whether a code is not to be told for a memory directory."""
-        return code in self.mute.get(EVERY_DIRECTORY, ()) or code in self.mute.get(directory, ())
+    def muted_in(self, directory: str) -> frozenset[str]:
+        """Give the codes that are not to be told for a memory directory."""
+        return self.mute.get(EVERY_DIRECTORY, frozenset()) | self.mute.get(directory, frozenset())
 
 
 def parse(

@@ -65,7 +65,7 @@ GOOD = [
     ("dirs.list", {"limit": 5.0, "layout": "zcode"}, {"limit": 5, "offset": 0, "layout": "zcode"}),
     ("dirs.resolve", {"cwd": HERE}, {"cwd": HERE}),
     ("dirs.allow", {"dir": HERE, "allow": False}, {"dir": HERE, "allow": False}),
-    ("memory.read", {"name": "a"}, {"name": "a", "full": False, "why": False}),
+    ("memory.read", {"name": "a"}, {"name": "a", "full": False}),
     ("memory.list", {"dir": None, "type": "user"}, {"type": "user", "limit": 500, "offset": 0}),
     ("audit.get", {}, {"fresh": False, "severity": "warning", "limit": 500, "offset": 0}),
     ("audit.dismiss", {"key": "k"}, {"key": "k", "undo": False}),

@@ -9,7 +9,15 @@ import sys
 
 import pytest
 
-from zcsyncd.daemon.database import Database, JournalRefused, NewEvent, Transaction, check_point, retain
+from zcsyncd.daemon.database import (
+    Database,
+    JournalRefused,
+    NewEvent,
+    Transaction,
+    check_point,
+    drop_events,
+    plan_retention,
+)
 from zcsyncd.daemon.docket import FindingRow
 from zcsyncd.errors import ConfigError
 from zcsyncd.memory.audit.finding import Finding
@@ -141,7 +149,9 @@ def test_another_version_distrusts_what_it_finds(opened):
 
 def test_findings_and_dismissals_are_remembered(opened):
     """Since when, whether told, and what was said; dismissals, allowed directories, working directories."""
-    row = FindingRow(7, True, Finding("k", "entry-dangling", "error", "MEMORY.md", "a.md", 3, "m", "h", True, True))
+    row = FindingRow(
+        7, True, Finding("k", "entry-dangling", "error", "MEMORY.md", "a.md", 3, "m", "h", True, True)
+    )
     work = saved(Snapshot("/m", "zcode"))
     work.save_finding("/m", "k", row)
     work.dismiss("k2", "/m", 5, undo=False)
@@ -262,9 +272,11 @@ def test_retention_drops_the_oldest(opened, limits, left):
     for n in range(1, 2001):
         work.tell(NewEvent("t", "/m", "{}", n))
     database.commit(work)
-    gone = retain(database.path, **{"max_events": 10**6, "max_bytes": 10**9, "oldest_ms": 0, **limits})
-    database.note_oldest()
-    assert gone == 2000 - len(left)
+    upto = plan_retention(
+        database.path, **{"max_events": 10**6, "max_bytes": 10**9, "oldest_ms": 0, **limits}
+    )
+    database.forget_upto(upto)
+    assert drop_events(database.path, upto) == 2000 - len(left)
     assert [event.sequence for event in database.read(0, 10)] == left
     assert database.oldest == (left[0] if left else 2001)
     database.close()
@@ -274,7 +286,8 @@ def test_retention_drops_the_oldest(opened, limits, left):
 
 def test_retention_of_an_empty_journal(opened):
     """Nothing to drop is no error."""
-    assert retain(opened().path, max_events=1, max_bytes=1, oldest_ms=10**15) == 0
+    assert plan_retention(opened().path, max_events=1, max_bytes=1, oldest_ms=10**15) == 0
+    assert drop_events(opened().path, 5) == 0
 
 
 def test_a_check_point_folds_the_log_into_the_file(opened, tmp_path):

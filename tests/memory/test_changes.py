@@ -63,7 +63,11 @@ CASES = {
     ),
     "added": (snapshot(), snapshot(fact("a.md")), [("added", "a.md", None)]),
     "deleted": (snapshot(fact("a.md")), snapshot(), [("deleted", "a.md", None)]),
-    "other meaning": (snapshot(fact("a.md")), snapshot(fact("a.md", "c2", "m2")), [("updated", "a.md", None)]),
+    "other meaning": (
+        snapshot(fact("a.md")),
+        snapshot(fact("a.md", "c2", "m2")),
+        [("updated", "a.md", None)],
+    ),
     "stamped: other bytes, same meaning": (
         snapshot(fact("a.md")),
         snapshot(fact("a.md", "c2", "m")),
@@ -111,7 +115,11 @@ CASES = {
         snapshot(fact("b.md", None, None)),
         [("deleted", "a.md", None), ("added", "b.md", None)],
     ),
-    "a new directory": (None, snapshot(fact("a.md"), index=index()), [("added", "MEMORY.md", None), ("added", "a.md", None)]),
+    "a new directory": (
+        None,
+        snapshot(fact("a.md"), index=index()),
+        [("added", "MEMORY.md", None), ("added", "a.md", None)],
+    ),
     "a directory that went": (
         snapshot(fact("a.md"), index=index()),
         None,
@@ -128,7 +136,11 @@ CASES = {
         snapshot(index=index("i2", entries=[Entry("a.md", "A", "h", 1, hidden=True)])),
         [("updated", "MEMORY.md", None)],
     ),
-    "index: other text": (snapshot(index=index()), snapshot(index=index("i2", "t2")), [("updated", "MEMORY.md", None)]),
+    "index: other text": (
+        snapshot(index=index()),
+        snapshot(index=index("i2", "t2")),
+        [("updated", "MEMORY.md", None)],
+    ),
 }
 
 
@@ -140,7 +152,9 @@ def test_kinds(before, after, expected):
 
 def test_what_a_change_carries():
     """A change tells name, description, type, revision and hash of the file as it is now."""
-    (change,) = changes(snapshot(), snapshot(fact("a.md", "abc", mtime_ns=1_764_500_000_123_000_000, size=42)))
+    (change,) = changes(
+        snapshot(), snapshot(fact("a.md", "abc", mtime_ns=1_764_500_000_123_000_000, size=42))
+    )
     assert change == Change(
         "added",
         "a.md",

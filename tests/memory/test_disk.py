@@ -244,7 +244,9 @@ def test_ignored_files_are_not_there(memory):
     assert sorted(hidden.facts) == ["b.md"]
     (memory / "x.md").write_text("x")
     named = frozenset({str(memory / "x.md")})
-    assert "x.md" not in glance(memory, before, named=named, ignored=lambda file: file == "x.md").snapshot.facts
+    assert (
+        "x.md" not in glance(memory, before, named=named, ignored=lambda file: file == "x.md").snapshot.facts
+    )
 
 
 def test_a_long_look_is_cut_into_slices(memory, monkeypatch):
@@ -271,7 +273,12 @@ def test_reading_leaves_every_byte_and_time(memory):
 
     def state():
         return {
-            path.name: (path.read_bytes(), path.stat().st_mtime_ns, path.stat().st_ctime_ns, path.stat().st_mode)
+            path.name: (
+                path.read_bytes(),
+                path.stat().st_mtime_ns,
+                path.stat().st_ctime_ns,
+                path.stat().st_mode,
+            )
             for path in sorted(memory.rglob("*"))
         }
 

@@ -21,8 +21,9 @@ def _mode(path: Path) -> int:
 # -- coming and going -----------------------------------------------------------------------------------------
 
 
-def test_files_of_the_bus_are_private_and_go_with_it(machine: Machine) -> None:
-    """The socket is 0600 in a 0700 directory, so is `endpoint.json`, and both are gone when SIGTERM has ended it."""
+def test_the_bus_is_private_and_one_daemons_only(machine: Machine) -> None:
+    """Socket and `endpoint.json` are 0600, kept from a second daemon (exit 4, with the other's pid), and gone after
+    SIGTERM."""
     daemon = machine.start()
     assert (_mode(machine.runtime), _mode(machine.state)) == (0o700, 0o700)
     assert _mode(machine.runtime / "bus.sock") == 0o600
@@ -32,15 +33,6 @@ def test_files_of_the_bus_are_private_and_go_with_it(machine: Machine) -> None:
     assert {"host", "startedAt", "version"} < told.keys()
     private = [path for path in machine.state.rglob("*") if path.is_file() and _mode(path) & 0o077]
     assert private == [], "what is kept of a person's memory is open to others"
-    os.kill(daemon.pid, signal.SIGTERM)
-    daemon.wait(0)
-    assert not machine.endpoint.exists()
-    assert not (machine.runtime / "bus.sock").exists()
-
-
-def test_a_second_daemon_is_told_whose_state_it_is(machine: Machine) -> None:
-    """A second `run` on the same state exits with 4 and the other's pid, and does not touch the first's socket."""
-    daemon = machine.start()
     inode = (machine.runtime / "bus.sock").stat().st_ino
     second = machine.cli("run")
     assert second.returncode == 4
@@ -48,7 +40,10 @@ def test_a_second_daemon_is_told_whose_state_it_is(machine: Machine) -> None:
     assert "Traceback" not in second.stderr
     assert (machine.runtime / "bus.sock").stat().st_ino == inode
     daemon.call("ping")
-    daemon.stop()
+    os.kill(daemon.pid, signal.SIGTERM)
+    daemon.wait(0)
+    assert not machine.endpoint.exists()
+    assert not (machine.runtime / "bus.sock").exists()
 
 
 def test_a_stale_socket_is_replaced(machine: Machine) -> None:
@@ -74,13 +69,12 @@ def test_stop_is_answered_when_all_is_down(machine: Machine) -> None:
     assert not (machine.runtime / "bus.sock").exists()
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_during_the_start_ends_it_cleanly(machine: Machine, number: signal.Signals) -> None:
+def test_an_interrupt_during_the_start_ends_it_cleanly(machine: Machine) -> None:
     """A daemon that is told to leave while it still begins leaves, with code 0."""
     machine.project().make({f"f{n}.md": fact_text(f"f{n}") for n in range(50)})
     daemon = machine.launch()
     until(machine.endpoint.exists, "the endpoint file")
-    os.kill(daemon.pid, number)
+    os.kill(daemon.pid, signal.SIGINT)
     daemon.wait(0)
     assert not machine.endpoint.exists()
 
@@ -331,7 +325,12 @@ def test_reading_finds_facts_by_file_and_by_name(shared: Running, project: Proje
         answer = shared.call("memory.read", dir=project.dir, name=name)
         assert answer["file"] == file
         assert answer["absolutePath"] == str(project.memory / file)
-    for name, word in (("Twin", "ambiguous"), ("MEMORY.md", "refused"), ("../../x", "not-found"), ("no", "not-found")):
+    for name, word in (
+        ("Twin", "ambiguous"),
+        ("MEMORY.md", "refused"),
+        ("../../x", "not-found"),
+        ("no", "not-found"),
+    ):
         with pytest.raises(ZcsyncdError) as error:
             shared.call("memory.read", dir=project.dir, name=name)
         assert error.value.word in (word, "refused"), name
@@ -400,7 +399,9 @@ def test_an_environment_that_differs_is_shown(shared: Running, project: Project)
 def test_describe_is_enough_to_write_a_client(shared: Running) -> None:
     """`describe` names every method and topic with schemas that are valid themselves."""
     answer = shared.call("describe")
-    assert {"hello", "ping", "status", "memory.read", "events.subscribe", "daemon.stop"} < answer["methods"].keys()
+    assert {"hello", "ping", "status", "memory.read", "events.subscribe", "daemon.stop"} < answer[
+        "methods"
+    ].keys()
     assert {"memory/changed", "bus/gap", "daemon/started"} < answer["topics"].keys()
     for method in answer["methods"].values():
         assert method["summary"]

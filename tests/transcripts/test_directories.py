@@ -17,9 +17,9 @@ def _deaf_to_nothing(listener: Listener, project: Project) -> None:
         lambda event: event["dir"] == project.dir and event["topic"] == "memory/changed", "a sign of life"
     )
     listener.flush()
-    assert [change["file"] for event in listener.heard[before:] for change in event["data"].get("changes", ())] == [
-        "sign-of-life.md"
-    ]
+    assert [
+        change["file"] for event in listener.heard[before:] for change in event["data"].get("changes", ())
+    ] == ["sign-of-life.md"]
 
 
 def test_a_directory_that_appears_is_told_before_its_files(shared: Running, project: Project) -> None:
@@ -168,7 +168,9 @@ def test_aliases_are_one_directory(shared: Running, project: Project) -> None:
     listener.forget()
     os.symlink(project.memory, alias.memory)
     shared.call("daemon.flush", rescan=True)
-    (listed,) = [one for one in shared.call("dirs.list")["dirs"] if project.dir in (one["dir"], *one["aliases"])]
+    (listed,) = [
+        one for one in shared.call("dirs.list")["dirs"] if project.dir in (one["dir"], *one["aliases"])
+    ]
     assert (listed["dir"], listed["aliases"]) == (project.dir, [alias.dir])
     assert shared.call("memory.list", dir=alias.dir)["dir"] == project.dir
     through = shared.listen(alias)
@@ -241,7 +243,9 @@ def _state_of(listener: Listener, known: set[str], project: Project | None = Non
     return files
 
 
-def test_facts_behind_a_linked_subdirectory_are_not_ours(shared: Running, project: Project, tmp_path: Path) -> None:
+def test_facts_behind_a_linked_subdirectory_are_not_ours(
+    shared: Running, project: Project, tmp_path: Path
+) -> None:
     """A symlinked directory below the memory directory is not entered; a symlinked file is a fact."""
     (tmp_path / "outside.md").write_text(fact_text("outside"))
     project.make({"one.md": fact_text("one")})

@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import itertools
 import os
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -125,7 +127,9 @@ def test_what_changed_while_it_was_down_is_told_at_the_next_start(machine: Machi
     assert ("memory/dir-removed", gone.dir) in topics
     assert ("memory/dir-added", new.dir) in topics
     assert [one["kind"] for one in listener.changes(directory=new.dir)] == ["added", "added"]
-    assert "entry-duplicate" in listener.codes("appeared"), "what arose while it was down is told at the next start"
+    assert "entry-duplicate" in listener.codes("appeared"), (
+        "what arose while it was down is told at the next start"
+    )
     assert ("daemon/stopping", None) in topics
     assert ("daemon/started", None) in topics
     daemon.stop()
@@ -150,7 +154,11 @@ def test_a_new_state_adopts_what_it_finds_in_silence(machine: Machine) -> None:
     assert listener.codes("appeared") == []
     assert [data["counts"]["warning"] > 0 for data in listener.of("memory/audit")] in ([], [True])
     found = daemon.call("audit.get", dir=project.dir)
-    assert {one["code"] for one in found["findings"]} == {"entry-duplicate", "entry-dangling", "fact-unindexed"}
+    assert {one["code"] for one in found["findings"]} == {
+        "entry-duplicate",
+        "entry-dangling",
+        "fact-unindexed",
+    }
     save(project.memory / "c.md", "no front matter\n")
     listener.flush()
     assert listener.kinds("c.md") == ["added"]
@@ -158,15 +166,19 @@ def test_a_new_state_adopts_what_it_finds_in_silence(machine: Machine) -> None:
     daemon.stop()
 
 
-def test_a_dismissed_finding_stays_so(machine: Machine) -> None:
-    """What a person dismissed is neither counted nor told, over a restart too, until that is taken back."""
+def test_what_was_dismissed_and_learned_stays_so(machine: Machine) -> None:
+    """Over a restart a dismissed finding is neither counted nor told, until that is taken back; and whose working
+    directory a directory belongs to, learned from a session, is known."""
     project = machine.project().make({"a.md": fact_text("a")})
     save(project.memory / "MEMORY.md", entry("a.md") + entry("a.md"))
     daemon = machine.start()
     (finding,) = daemon.call("audit.get", dir=project.dir)["findings"]
     daemon.call("audit.dismiss", key=finding["key"])
+    assert daemon.call("dirs.list")["dirs"][0]["cwds"] == []
+    daemon.client(cwd=str(project.cwd))
     daemon.stop()
     daemon = machine.start()
+    assert daemon.call("dirs.list")["dirs"][0]["cwds"] == [str(project.cwd)]
     (again,) = daemon.call("audit.get", dir=project.dir)["findings"]
     assert (again["key"], again["dismissed"], again["since"]) == (finding["key"], True, finding["since"])
     assert daemon.call("status")["counts"]["findings"]["warning"] == 0
@@ -177,14 +189,36 @@ def test_a_dismissed_finding_stays_so(machine: Machine) -> None:
     daemon.stop()
 
 
-def test_a_session_cwd_is_remembered(machine: Machine) -> None:
-    """Which working directory a directory belongs to is learned from a session, and known after a restart."""
+def test_an_unclean_stop_and_another_boot_begin_a_new_journal(machine: Machine) -> None:
+    """When the last commits may be lost, numbers that clients hold are never given to other events: a gap is told."""
     project = machine.project().make({"a.md": fact_text("a")})
     daemon = machine.start()
-    assert daemon.call("dirs.list")["dirs"][0]["cwds"] == []
-    daemon.client(cwd=str(project.cwd))
-    assert daemon.call("dirs.list")["dirs"][0]["cwds"] == [str(project.cwd)]
-    daemon.stop()
+    seen = daemon.call("ping")["cursor"]
+    daemon.kill()
+    with closing(sqlite3.connect(machine.state / "state.db")) as database, database:
+        database.execute("update meta set value = 'another boot' where key = 'boot_id'")
+    project.fact("a.md", body="Changed while it was down.")
     daemon = machine.start()
-    assert daemon.call("dirs.list")["dirs"][0]["cwds"] == [str(project.cwd)]
+    listener = daemon.listen(project, since=seen)
+    assert listener.begun.partition(":")[0] != seen.partition(":")[0]
+    listener.call("ping")
+    assert listener.gather()[0]["data"] == {"reason": "journal-reset", "missed": None}
+    everything = daemon.listen(project, since=listener.begun.partition(":")[0] + ":0")
+    everything.flush()
+    assert everything.kinds("a.md") == ["updated"], "the snapshots are still those of before"
     daemon.stop()
+
+
+def test_a_broken_database_is_put_aside(machine: Machine) -> None:
+    """A state file that is no database costs the history, not the daemon: it begins anew and keeps the broken one."""
+    machine.project().make({"a.md": fact_text("a")})
+    daemon = machine.start()
+    daemon.stop()
+    (machine.state / "state.db").write_bytes(b"This is no database. " * 1000)
+    daemon = machine.start()
+    assert daemon.call("dirs.list")["total"] == 1
+    assert list(machine.state.glob("state.db.broken-*"))
+    os.kill(daemon.pid, 15)
+    assert daemon.process.wait(20) == 0
+    daemon.ended = True
+    assert "Traceback" not in daemon.said() + daemon.log()

@@ -312,7 +312,6 @@ _MEMORY_READ = Method(
         {
             **_WHERE,
             "full": _with_default(_say(_BOOLEAN, "not cut as the host would cut it"), False),
-            "why": _with_default(_say(_BOOLEAN, "tell where this fact is seen and why"), False),
         },
     ),
     _object(
@@ -329,7 +328,10 @@ _MEMORY_READ = Method(
             "revision": _REVISION,
             "contentHash": _HASH,
         },
-        {"encoding": _say(_STRING, "only when it is not UTF-8"), "visible": _BOOLEAN, "reasons": _array({})},
+        {
+            "encoding": _say(_STRING, "only when it is not UTF-8"),
+            "restLine": _say(_INTEGER, "line of the file with which the part that was cut off begins"),
+        },
     ),
     waits_for_ready=True,
 )

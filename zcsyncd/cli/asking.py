@@ -139,9 +139,18 @@ def _wait_for_exit(pid: int) -> None:
     if sys.platform == "win32":
         return  # there `kill` with 0 would end the process
     until = time.monotonic() + EXIT_S
-    while time.monotonic() < until:
-        try:
-            os.kill(pid, 0)
-        except OSError:
-            return
+    while time.monotonic() < until and _runs(pid):
         time.sleep(0.01)
+
+
+def _runs(pid: int) -> bool:
+    """Tell whether a process runs; one that has ended and whose parent has not asked after it yet does not."""
+    try:
+        os.kill(pid, 0)
+    except OSError:
+        return False
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read().rpartition(b")")[2].split()[:1] != [b"Z"]
+    except OSError:
+        return True  # this system has no such file

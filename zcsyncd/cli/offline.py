@@ -102,7 +102,7 @@ def audit_answer(directory: str, env: Mapping[str, str], severity: str) -> dict[
     """Give the answer to `audit.get` for one directory, all findings of that severity or graver on one page."""
     settings = read_settings(env, codes=frozenset(RULES))
     snapshot = _snapshot(directory, settings)
-    muted = settings.mute.get("*", frozenset()) | settings.mute.get(directory, frozenset())
+    muted = settings.muted_in(directory)
     now_ms = time.time_ns() // 1_000_000
     told: list[str] = [*SEVERITIES]
     del told[told.index(severity) + 1 :]

@@ -8,6 +8,7 @@ connections closed → the answer → socket gone → database closed → lock l
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import os
 import platform
@@ -25,7 +26,7 @@ from zcsyncd.bus.limits import PROTOCOL
 from zcsyncd.bus.server import Server
 from zcsyncd.bus.unix import activated_socket, bind_socket, remove_socket, socket_inode
 from zcsyncd.config import Settings
-from zcsyncd.daemon.database import Database, check_point, retain
+from zcsyncd.daemon.database import Database, check_point, drop_events, plan_retention
 from zcsyncd.daemon.grounds import Grounds
 from zcsyncd.daemon.handlers import Handlers
 from zcsyncd.daemon.lock import hold_lock
@@ -51,6 +52,8 @@ HOUR_S = 3600.0
 MINUTE_S = 60.0
 DAY_MS = 86_400_000
 EXIT_AT_ONCE = 130
+GC_ALLOCATIONS = 10_000
+"""Objects between two collections: about a hundred changes. The default stops the loop every few changes."""
 
 
 class Daemon:
@@ -124,6 +127,10 @@ class Daemon:
         await self.pipeline.scan("start")
         self.pipeline.ready = True
         self.ready.set()
+        # What is kept from here on lives as long as the daemon: the collector need not walk it at every change.
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(GC_ALLOCATIONS, 20, 50)
         log.info("daemon ready directories=%d", len(self.store.kept))
         self.schedule.every("check-point", MINUTE_S, self._check_point)
         self.schedule.every("retention", HOUR_S, self._retain)
@@ -150,7 +157,7 @@ class Daemon:
         self.pipeline.look_again(directories)
 
     def _muted(self, directory: str) -> frozenset[str]:
-        return frozenset(code for code in RULES if self.settings.muted(directory, code))
+        return self.settings.muted_in(directory)
 
     # -- for the handlers
 
@@ -222,14 +229,16 @@ class Daemon:
 
     async def _retain(self) -> None:
         settings = self.settings
-        await asyncio.to_thread(
-            retain,
+        upto = await asyncio.to_thread(
+            plan_retention,
             self.database.path,
             max_events=settings.journal_max_events,
             max_bytes=settings.journal_max_bytes,
             oldest_ms=wall_clock_ms() - int(settings.journal_max_age_days * DAY_MS),
         )
-        self.database.note_oldest()
+        if upto:
+            self.database.forget_upto(upto)
+            await asyncio.to_thread(drop_events, self.database.path, upto)
 
     # -- stopping
 

@@ -376,10 +376,9 @@ class Database:
 
     # -- keeping it small
 
-    def note_oldest(self) -> None:
-        """Look up the oldest event again, after retention ran."""
-        (oldest,) = self._connection.execute("select min(seq) from events").fetchone()
-        self._oldest = oldest if oldest is not None else self._head + 1
+    def forget_upto(self, sequence: int) -> None:
+        """Take events up to `sequence` for gone; `drop_events` then drops them. Early: a gap told too soon harms nobody."""
+        self._oldest = max(self._oldest, sequence + 1)
 
     def close(self) -> None:
         """Note the clean stop, fold the WAL into the file, close."""
@@ -430,10 +429,10 @@ def check_point(path: str) -> None:
         connection.execute("pragma wal_checkpoint(passive)").fetchall()
 
 
-def retain(path: str, *, max_events: int, max_bytes: int, oldest_ms: int) -> int:
-    """Drop events past the journal's limits, the oldest first; give how many. For a thread.
+def plan_retention(path: str, *, max_events: int, max_bytes: int, oldest_ms: int) -> int:
+    """Give the sequence up to which the journal's limits ask to drop events, 0 for none. For a thread.
 
-    `oldest_ms`: events before this time go. The head's number is kept, so it is never given twice.
+    `oldest_ms`: events before this time go.
     """
     with closing(_connect(path)) as connection:
         last = connection.execute("select max(seq) from events").fetchone()[0]
@@ -446,16 +445,25 @@ def retain(path: str, *, max_events: int, max_bytes: int, oldest_ms: int) -> int
         by_size = _past_size(
             connection.execute("select seq, length(data) from events order by seq desc"), max_bytes
         )
-        keep_after = max(by_age, last - max_events, by_size)
+        return max(int(by_age), int(last) - max_events, by_size, 0)
+
+
+def drop_events(path: str, upto: int) -> int:
+    """Drop events up to a sequence; give how many. For a thread. The head's number is kept: it is never given twice.
+
+    The journal must have been told before (`Database.forget_upto`), so that nobody reads across what is being dropped.
+    """
+    with closing(_connect(path)) as connection:
+        first, last = connection.execute("select min(seq), max(seq) from events").fetchone()
+        if first is None:
+            return 0
         with transaction(connection):
             connection.execute("insert or replace into meta values ('head', ?)", (str(last),))
         gone = 0
-        first = connection.execute("select min(seq) from events").fetchone()[0]
-        for until in range(first + RETENTION_STEP, keep_after + RETENTION_STEP, RETENTION_STEP):
+        for until in range(first + RETENTION_STEP, upto + RETENTION_STEP, RETENTION_STEP):
             # Small steps: the loop's own commits wait for this lock.
             with transaction(connection):
-                step = connection.execute("delete from events where seq <= ?", (min(until, keep_after),))
-                gone += step.rowcount
+                gone += connection.execute("delete from events where seq <= ?", (min(until, upto),)).rowcount
         connection.execute("pragma wal_checkpoint(passive)").fetchall()
         return gone
 

@@ -96,17 +96,18 @@ class Handlers:
             "layouts": [layout.name for layout in LAYOUTS],
         }
 
-    async def do_ping(self, call: Call) -> Answer:
+    async def do_ping(self, _call: Call) -> Answer:
         """Tell how far the events have gone."""
         return {"cursor": self._daemon.cursor()}
 
-    async def do_describe(self, call: Call) -> Answer:
+    async def do_describe(self, _call: Call) -> Answer:
         """Tell every method and topic."""
         return describe()
 
     async def do_events_subscribe(self, call: Call) -> Answer:
         """Begin to send events."""
         params = call.params
+        named = any(params.get(member) is not None for member in ("dirs", "dir", "cwd"))
         asked = [*(params.get("dirs") or ()), *([params["dir"]] if params.get("dir") else [])]
         wanted = {self._subscribed(call.link, path) for path in asked}
         if params.get("cwd"):
@@ -118,8 +119,8 @@ class Handlers:
 
         def wants(event: StoredEvent) -> bool:
             if event.directory is None:
-                passes = not wanted
-            elif wanted:
+                passes = not named
+            elif named:
                 passes = event.directory in wanted
             else:
                 passes = (reach := self._scope(call.link)) is None or event.directory in reach
@@ -190,11 +191,11 @@ class Handlers:
         """Allow a directory that somebody named, or take that back."""
         if self._scope(call.link) is not None:
             raise Refused("a session allows no directories", hint="a person does: `zcsyncd dirs --allow DIR`")
-        directory = os.path.normpath(_absolute(call.params["dir"], "dir"))
+        directory = _normal(call.params["dir"], "dir")
         ownness = self._daemon.territory.judge(directory, "client")
         if ownness.kind == "never":
             raise Refused(f"{directory} is never kept: {ownness.reason}")
-        if call.params["allow"] and not os.path.isdir(directory):
+        if call.params["allow"] and not _is_directory(directory):
             raise NotFound(f"{directory} is no directory", hint="make it first, or check the spelling")
         await self._daemon.allow(directory, allowed=call.params["allow"])
         return {}
@@ -206,7 +207,7 @@ class Handlers:
         kept, params = self._reach(call), call.params
         return list_answer(
             kept.snapshot,
-            recalled(kept.snapshot.facts.values()),
+            recalled(kept.snapshot.facts.values(), unreadable_directory=_has_unreadable(kept)),
             limit=params["limit"],
             offset=params["offset"],
             type=params.get("type"),
@@ -380,6 +381,10 @@ class Handlers:
         )
 
 
+def _has_unreadable(kept: Kept) -> bool:
+    return any(stray.kind == "unreadable-directory" for stray in kept.snapshot.strays.values())
+
+
 def _revision(kept: Kept) -> str | None:
     from zcsyncd.memory.revision import revision
 
@@ -391,6 +396,14 @@ def _absolute(path: Any, name: str) -> str:
     if not isinstance(path, str) or not os.path.isabs(path) or "\0" in path:
         raise InvalidParams(f"{name} must be an absolute path, not {path!r}")
     return path
+
+
+def _normal(path: Any, name: str) -> str:
+    return os.path.normpath(_absolute(path, name))
+
+
+def _is_directory(path: str) -> bool:
+    return os.path.isdir(path)
 
 
 def _is_plain_file(directory: str, file: str) -> bool:

@@ -18,7 +18,7 @@ import logging
 import os
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from zcsyncd.daemon.grounds import Grounds, translate
@@ -26,13 +26,13 @@ from zcsyncd.errors import Unreadable
 from zcsyncd.memory.disk import YOUNG_NS, Reading, look
 from zcsyncd.memory.fact import Fact
 from zcsyncd.memory.index import Index
+from zcsyncd.memory.snapshot import Snapshot, Stray
 from zcsyncd.watching.settle import Degraded, Settled, Unsure
 from zcsyncd.watching.stream import Barrier, Watch
 
 if TYPE_CHECKING:
     from zcsyncd.daemon.store import Store
     from zcsyncd.layouts.layout import Layout
-    from zcsyncd.memory.snapshot import Snapshot
 
 _Slices = Generator[None, None, Reading | None]
 log = logging.getLogger(__name__)
@@ -85,6 +85,7 @@ class Pipeline:
         self._empty_since: dict[str, float] = {}
         self._closing_group: asyncio.Handle | None = None
         self._looks_in_group = 0
+        self._audit_asked = False
         self._grace_timer: asyncio.TimerHandle | None = None
         self._young_timer: asyncio.TimerHandle | None = None
         self._drift = 0
@@ -158,7 +159,7 @@ class Pipeline:
         except StopIteration as done:
             self._take(directory, done.value, by_event=True)
         except (Unreadable, OSError) as error:
-            self._look_again(directory, error)
+            self._in_vain(directory, error)
 
     async def _look_in_slices(self, directory: str) -> None:
         while (due := self._due.pop(directory, None)) is not None:
@@ -172,15 +173,19 @@ class Pipeline:
             except StopIteration as done:
                 self._take(directory, done.value, by_event=due.by_event)
             except (Unreadable, OSError) as error:
-                self._look_again(directory, error)
+                self._in_vain(directory, error)
 
     def _slices(self, directory: str, named: frozenset[str] | None) -> _Slices | None:
         """Begin a look; None when a look at named paths needs a snapshot before, and there is none."""
         kept = self.store.kept.get(directory)
-        tree = self.grounds.tree_of(directory)
-        layout = kept.layout if kept else self.store.layouts.get(tree.layout) if tree else None
-        if layout is None or (named is not None and kept is None):
-            return None if named is not None else _nothing()
+        if kept is not None:
+            layout = kept.layout
+        elif named is not None:
+            return None
+        elif (tree := self.grounds.tree_of(directory)) is not None:
+            layout = self.store.layouts[tree.layout]
+        else:
+            return _nothing()
         return look(
             directory,
             layout,
@@ -222,23 +227,45 @@ class Pipeline:
         since = self._empty_since.setdefault(path, now)
         return now - since >= EMPTY_INDEX_S
 
-    def _look_again(self, directory: str, error: Exception) -> None:
-        log.warning("look put off dir=%r error=%r", directory, str(error))
-        self.watch.hold(directory, directory, self.watch.clock() + AGAIN_S)
+    def _in_vain(self, directory: str, error: Unreadable | OSError) -> None:
+        """Take that a look failed: what was known stays, for a read error is never "empty"."""
+        if isinstance(error, Unreadable):
+            self._closed(directory)
+        else:
+            log.warning("look put off dir=%r error=%r", directory, str(error))
+            self.watch.hold(directory, directory, self.watch.clock() + AGAIN_S)
+
+    def _closed(self, directory: str) -> None:
+        """Take that a directory cannot be listed; the audit says so. It is looked at again when its mode changes."""
+        kept = self.store.kept.get(directory)
+        tree = self.grounds.tree_of(directory)
+        if kept is not None:
+            known = kept.snapshot
+        elif tree is not None:
+            known = Snapshot(directory, tree.layout)
+        else:
+            return
+        closed = replace(known, strays={**known.strays, "": Stray("", "unreadable-directory")})
+        self._take(directory, Reading(closed), by_event=True)
 
     # -- one transaction for all that is there at a moment
 
     def _close_group_soon(self) -> None:
         self._looks_in_group += 1
-        if self._looks_in_group >= GROUP_LOOKS:
+        if not self.watch.has_more:
+            self._close_group()
+        elif self._looks_in_group >= GROUP_LOOKS:
             self._tell()
         elif self._closing_group is None:
             self._closing_group = asyncio.get_running_loop().call_soon(self._close_group)
 
     def _close_group(self) -> None:
-        self._closing_group = None
+        if self._closing_group is not None:
+            self._closing_group.cancel()
+            self._closing_group = None
         self._tell()
-        if self._to_audit:
+        if self._to_audit and not self._audit_asked:
+            self._audit_asked = True
             asyncio.get_running_loop().call_soon(self._audit)
 
     def _tell(self) -> None:
@@ -246,6 +273,7 @@ class Pipeline:
         self.store.commit()
 
     def _audit(self) -> None:
+        self._audit_asked = False
         if self._looks_in_group:
             return  # a look came in between: its own closing asks for the audit
         due, self._to_audit = self._to_audit, set()

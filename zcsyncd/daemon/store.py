@@ -34,6 +34,8 @@ class Kept:
     rows: Mapping[str, FindingRow]
     counts: tuple[int, int, int] = (0, 0, 0)
     next_due_ms: int | None = None
+    saved_ms: int = 0
+    """The `changed_ms` that the database has."""
     audited: bool = False
     """False until the first audit of this run."""
     adopt: Adoption = "no"
@@ -81,7 +83,12 @@ class Store:
             layout = layouts.get(known.snapshot.layout)
             if layout is not None:
                 self.kept[known.snapshot.directory] = Kept(
-                    known.snapshot, layout, known.first_seen_ms, known.changed_ms, known.findings
+                    known.snapshot,
+                    layout,
+                    known.first_seen_ms,
+                    known.changed_ms,
+                    known.findings,
+                    saved_ms=known.changed_ms,
                 )
 
     # -- a reading becomes events
@@ -102,7 +109,7 @@ class Store:
         self._tell_changes(directory, layout, before, after, told)
         if kept is None:
             mode: Adoption = "all" if adopt else "settled"
-            self._replace(directory, Kept(after, layout, now_ms, now_ms, {}, adopt=mode))
+            self._replace(directory, Kept(after, layout, now_ms, now_ms, {}, saved_ms=now_ms, adopt=mode))
         elif before is not None and _differs(before, after):
             self._replace(
                 directory, replace(kept, snapshot=after, changed_ms=now_ms if told else kept.changed_ms)
@@ -110,7 +117,8 @@ class Store:
         else:
             return 0
         work = self._group.work
-        work.save_directory(after, self.kept[directory].first_seen_ms, self.kept[directory].changed_ms)
+        if kept is None:
+            work.save_directory(after, now_ms, now_ms)
         work.save_files(before, after)
         return len(told)
 
@@ -162,6 +170,9 @@ class Store:
         if docket.appeared or docket.cleared or first or recounted:
             self._tell("memory/audit", directory, audit_data(directory, docket))
         work = self._group.work
+        if kept.changed_ms != kept.saved_ms:
+            # Not on the way of the change: a time that only a person reads must not make the news later.
+            work.save_directory(kept.snapshot, kept.first_seen_ms, kept.changed_ms)
         for key, row in docket.rows.items():
             if kept.rows.get(key) != row:
                 work.save_finding(directory, key, row)
@@ -176,6 +187,7 @@ class Store:
                 counts=docket.counts,
                 next_due_ms=docket.next_due_ms,
                 audited=True,
+                saved_ms=kept.changed_ms,
                 adopt="no",
             ),
         )

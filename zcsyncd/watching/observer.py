@@ -27,6 +27,8 @@ SLICE_S = 0.005
 """So long at most the loop is kept from its other work by a burst; the kernel's queue holds what is left."""
 CHUNK_BYTES = 16384
 """One read: about 350 events, 2 ms of work."""
+FULL_EVENTS = CHUNK_BYTES // (16 + 256)
+"""Fewer events than this cannot have filled one read, however long their names are: nothing is left."""
 
 OBSERVER_TIMEOUT_S = 0.01
 """watchdog's Windows emitter delivers nothing before a directory was silent so long (its default is 1 s)."""
@@ -118,9 +120,10 @@ class Kernel:
         """Hand on what the kernel has queued, for `SLICE_S` at most. At least one event must be there."""
         until = time.monotonic() + SLICE_S
         while True:
-            for event in self._reader.read_events(event_buffer_size=CHUNK_BYTES):
+            events = self._reader.read_events(event_buffer_size=CHUNK_BYTES)
+            for event in events:
                 self._reader.handle_event(event)
-            if not self._waiting_bytes() or time.monotonic() >= until:
+            if len(events) < FULL_EVENTS or not self._waiting_bytes() or time.monotonic() >= until:
                 return
 
     def close(self) -> None:

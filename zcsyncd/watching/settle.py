@@ -160,11 +160,14 @@ class Settler:
             if not area.paths and area.whole is None:
                 del self._areas[wait.directory]
         for directory, path in [key for key, until in self._holds.items() if until <= now]:
-            del self._holds[directory, path]
-            if (
-                path not in self._areas.get(directory, _Area()).paths
-            ):  # else it is being written, and comes in its own time
+            busy = self._areas.get(directory)
+            writing = busy.paths.get(path) if busy is not None else None
+            if writing is None:
+                del self._holds[directory, path]
                 paths.setdefault(directory, set()).add(path)
+            else:
+                # It is being written, and comes in its own time; until then the hold stands for it.
+                self._holds[directory, path] = writing.due
         return [
             Settled(directory, frozenset(found), directory in wholes) for directory, found in paths.items()
         ]

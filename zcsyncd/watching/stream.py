@@ -47,8 +47,10 @@ class Barrier:
 
     def __init__(self, on_done: Callable[[Barrier], None]) -> None:
         self.passed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.deadline: float | None = None
-        """Set at the first `done`: holds up to this time are waited for, later ones are not."""
+        self.held: frozenset[tuple[str, str]] | None = None
+        """Set at the first `done`: the holds of that moment are waited for, later ones are not."""
+        self.deadline = 0.0
+        """Up to here: a path that is held again and again must not keep whoever waits."""
         self._on_done = on_done
 
     def done(self) -> None:
@@ -83,6 +85,7 @@ class Watch:
         self._names = Names(ending, beside)
         self._mode = mode
         self._poll_s = poll_s
+        self._longest_s = longest_s
         self._settler = Settler(quiet_s=quiet_s, longest_s=longest_s)
         self._items: deque[Settled | Unsure | Degraded | Barrier] = deque()
         self._barriers: set[Barrier] = set()
@@ -153,6 +156,14 @@ class Watch:
             if self.clock() - turn > TURN_S:
                 await asyncio.sleep(0)
                 turn = self.clock()
+
+    @property
+    def has_more(self) -> bool:
+        """Whether an item is ready already, behind the one that the consumer deals with."""
+        if self._items:
+            return True
+        due = self._settler.next_due()
+        return due is not None and due <= self.clock()
 
     # -- what the consumer may ask for
 
@@ -436,9 +447,10 @@ class Watch:
         self._pulse()
 
     def _dealt_with(self, barrier: Barrier) -> None:
-        holds = self._settler.holds.values()
-        if barrier.deadline is None:
-            barrier.deadline = max(holds, default=0.0)
+        holds = self._settler.holds
+        if barrier.held is None:
+            barrier.held = frozenset(holds)
+            barrier.deadline = max(holds.values(), default=0.0) + self._longest_s
         if self._is_held(barrier):
             self._held.append(barrier)
         else:
@@ -451,8 +463,8 @@ class Watch:
             self._items.append(barrier)
 
     def _is_held(self, barrier: Barrier) -> bool:
-        deadline = barrier.deadline or 0.0
-        return any(until <= deadline for until in self._settler.holds.values())
+        holds = self._settler.holds
+        return any(holds[key] <= barrier.deadline for key in barrier.held or () if key in holds)
 
     async def _wait(self) -> None:
         self._waiter = self._loop.create_future()
