@@ -377,7 +377,7 @@ class Database:
     # -- keeping it small
 
     def forget_upto(self, sequence: int) -> None:
-        """Take events up to `sequence` for gone; `drop_events` then drops them. Early: a gap told too soon harms nobody."""
+        """Take events up to `sequence` for gone, before `drop_events` drops them: a gap told too soon harms nobody."""
         self._oldest = max(self._oldest, sequence + 1)
 
     def close(self) -> None:
