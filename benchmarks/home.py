@@ -13,6 +13,9 @@ from typing import Self
 OLD_S = 2.5
 """Younger files may be hashed again: what is measured begins when all are older."""
 
+_QUIET = "/var/tmp"
+"""Parents are watched too: in a busy /tmp the daemon would wake for what others do there."""
+
 _BODY = (
     "The build of this project needs the generated tables before anything else compiles; the generator runs in a\n"
     "second and its output is not committed. Whoever adds a column changes the template, not the output.\n\n"
@@ -23,7 +26,7 @@ class Home:
     """A home with `directories` memory directories of `facts` facts each, and an index that names them all."""
 
     def __init__(self, directories: int, facts: int) -> None:
-        self.base = tempfile.mkdtemp(prefix="zcb-")
+        self.base = tempfile.mkdtemp(prefix="zcb-", dir=_QUIET if os.path.isdir(_QUIET) else None)
         self.path = os.path.join(self.base, "home")
         self.projects = os.path.join(self.path, ".zcode", "cli", "memories", "projects")
         self.state = os.path.join(self.base, "state")

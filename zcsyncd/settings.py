@@ -189,7 +189,7 @@ def pi_memory_dir(env: Mapping[str, str], cwd: str) -> PiMemory:
         if not isinstance(content, dict) or "dir" not in content:
             continue
         value = content["dir"]
-        if isinstance(value, str) and "\0" not in value:
+        if isinstance(value, str) and _is_path(value):
             named, named_by = (value, who) if js_trim(value) else (None, None)
             if value.startswith("~"):
                 complaints.append(f"{path}: dir begins with ~, which names a directory of that name here")
@@ -200,6 +200,14 @@ def pi_memory_dir(env: Mapping[str, str], cwd: str) -> PiMemory:
     if named is None:
         return PiMemory(None, None, tuple(complaints))
     return PiMemory(resolve(named, process_cwd=cwd), named_by, tuple(complaints))
+
+
+def _is_path(value: str) -> bool:
+    """Tell whether a text can be a path at all: no NUL, and no half of a surrogate pair that stands for no byte."""
+    try:
+        return b"\0" not in os.fsencode(value)
+    except UnicodeEncodeError:
+        return False
 
 
 def _read_json(path: str, limit: int) -> tuple[object, tuple[str, ...]]:
@@ -265,3 +273,5 @@ def _check(found: os.stat_result, *, private: bool) -> None:
         raise _Unfit(f"belongs to another owner (uid {found.st_uid})", "make it yours")
     if found.st_mode & stat.S_IWOTH:
         raise _Unfit("can be written by everybody", "chmod o-w")
+    if found.st_mode & stat.S_IWGRP and found.st_gid != found.st_uid:
+        raise _Unfit(f"can be written by the group {found.st_gid}", "chmod g-w")

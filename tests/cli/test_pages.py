@@ -78,7 +78,7 @@ def test_status_tells_what_a_person_should_know():
         "ready": False,
         "driftFound": 3,
         "degraded": [{"base": "/nfs", "reason": "silent"}, "/x: no watches left"],
-        "skew": "1.2.2",
+        "packageSkew": "1.2.2",
         "complaints": ["/home/u/x.json is not UTF-8; it is passed over"],
     }
     answer = {

@@ -19,7 +19,7 @@ from zcsyncd.daemon.database import (
     plan_retention,
 )
 from zcsyncd.daemon.docket import FindingRow
-from zcsyncd.errors import ConfigError
+from zcsyncd.errors import ConfigError, Unreadable
 from zcsyncd.memory.audit.finding import Finding
 from zcsyncd.memory.fact import Fact, FileStat, Remark
 from zcsyncd.memory.index import Entry, Index
@@ -117,7 +117,7 @@ def test_snapshots_come_back_as_they_were(opened):
     database = opened()
     database.commit(saved(snapshot))
     database.close()
-    (kept,) = opened().directories()
+    (kept,) = opened().known
     assert kept.snapshot == snapshot
     assert (kept.first_seen_ms, kept.changed_ms) == (10, 20)
 
@@ -132,7 +132,8 @@ def test_only_what_differs_is_written(opened):
     work = saved(Snapshot("/m", "zcode", INDEX, {FACT.file: changed}), before)
     assert len(work.statements) == 3  # the directory's row, the changed fact, the gone one
     database.commit(work)
-    (kept,) = database.directories()
+    database.close()
+    (kept,) = opened().known
     assert kept.snapshot.facts == {FACT.file: changed}
 
 
@@ -141,7 +142,7 @@ def test_another_version_distrusts_what_it_finds(opened):
     database = opened(version="1")
     database.commit(saved(Snapshot("/m", "zcode", INDEX, {FACT.file: FACT})))
     database.close()
-    (kept,) = opened(version="2").directories()
+    (kept,) = opened(version="2").known
     assert kept.snapshot.facts[FACT.file].stat.mtime_ns == -1
     assert kept.snapshot.facts[FACT.file].content_hash == "c"
     assert kept.snapshot.index.stat.mtime_ns == -1
@@ -161,7 +162,7 @@ def test_findings_and_dismissals_are_remembered(opened):
     database.commit(work)
     database.close()
     again = opened()
-    (kept,) = again.directories()
+    (kept,) = again.known
     assert kept.findings == {"k": row}
     assert (again.dismissed(), again.allowed(), again.cwds()) == ({"k2"}, {"/else"}, {"/home/u/app"})
     work = Transaction()
@@ -169,7 +170,9 @@ def test_findings_and_dismissals_are_remembered(opened):
     work.allow("/else", 6, allowed=False)
     work.drop_directory("/m")
     again.commit(work)
-    assert (again.dismissed(), again.allowed(), list(again.directories())) == (set(), set(), [])
+    assert (again.dismissed(), again.allowed()) == (set(), set())
+    again.close()
+    assert opened().known == ()
 
 
 def test_a_failing_transaction_writes_nothing(opened):
@@ -187,7 +190,9 @@ def test_the_journal_goes_on_after_a_clean_stop(opened):
     """Same id, next number; it is not new."""
     database = opened()
     assert database.is_new
-    database.commit(told("a"))
+    work = told("a")
+    work.note_adopted()
+    database.commit(work)
     journal_id = database.journal_id
     database.close()
     again = opened(boot="boot-2")
@@ -226,7 +231,9 @@ def test_kill_minus_nine_loses_nothing(tmp_path):
 def test_an_unclean_stop_and_another_boot_begin_a_new_journal(opened):
     """Commits may be lost then, so no number is given twice under the same id."""
     database = opened("boot-1")
-    database.commit(told("a"))
+    work = told("a")
+    work.note_adopted()
+    database.commit(work)
     journal_id = database.journal_id
     database._connection.close()  # no clean stop
     again = opened("boot-2")
@@ -299,3 +306,34 @@ def test_a_check_point_folds_the_log_into_the_file(opened, tmp_path):
     with sqlite3.connect(f"file:{tmp_path}/state.db?mode=ro&immutable=1", uri=True) as connection:
         assert connection.execute("select count(*) from events").fetchone() == (50,)
     connection.close()
+
+
+def test_a_first_scan_that_did_not_end_leaves_the_state_new(opened):
+    """Killed in its first scan, the daemon adopts the rest in silence when it starts again."""
+    database = opened()
+    database.commit(saved(Snapshot("/m", "zcode", INDEX, {FACT.file: FACT})))
+    database.close()
+    assert opened().is_new
+
+
+@pytest.mark.parametrize(
+    "damage", ["update facts set row = '[]'", "update indexes set row = 'x'", "drop table findings"]
+)
+def test_rows_that_cannot_be_read_are_a_broken_file(opened, damage):
+    """What is no row of ours is put aside like a broken file, and the daemon starts."""
+    database = opened()
+    database.commit(saved(Snapshot("/m", "zcode", INDEX, {FACT.file: FACT})))
+    database._connection.execute(damage)
+    database.close()
+    again = opened()
+    if damage.startswith("drop"):
+        assert again.recovered_from is not None or again.known == ()
+    else:
+        assert (again.recovered_from is not None, again.known, again.is_new) == (True, (), True)
+
+
+def test_a_place_that_cannot_be_opened_is_told(tmp_path):
+    """A directory under the file's name: what, where, what to do."""
+    (tmp_path / "state.db").mkdir()
+    with pytest.raises(Unreadable, match="cannot be opened"):
+        Database(str(tmp_path / "state.db"), "boot-1", "1")

@@ -60,7 +60,14 @@ IN_ROOT = f"{ROOT}/memories/projects/app-0123456789abcdef/memory"
 def test_who_may_name_what(directory, real, named_by, kind):
     """Own, asked or never: by who names it, where it really lies, and what it holds."""
     result = judge(
-        directory, real, named_by=named_by, around=AROUND, project=PROJECT, owner=1000, platform="posix"
+        directory,
+        real,
+        named_by=named_by,
+        around=AROUND,
+        project=PROJECT,
+        owner=1000,
+        in_place=IN_ROOT in (directory, real),
+        platform="posix",
     )
     assert result.kind == kind
     assert result.reason

@@ -210,10 +210,10 @@ def test_an_empty_index_is_held_back_until_it_is_believed(memory):
     (memory / "MEMORY.md").write_text("")
     path = str(memory / "MEMORY.md")
     for named in (None, frozenset({path})):
-        reading = glance(memory, before, named=named, believe_empty=lambda _: False)
+        reading = glance(memory, before, named=named, believe_empty=lambda *_: False)
         assert reading.snapshot.index is before.index
         assert reading.held == (path,)
-    reading = glance(memory, before, named=frozenset({path}), believe_empty=lambda _: True)
+    reading = glance(memory, before, named=frozenset({path}), believe_empty=lambda *_: True)
     assert reading.snapshot.index.stat.size == 0
     assert reading.held == ()
 
@@ -222,7 +222,7 @@ def test_an_index_known_to_be_empty_is_not_held(memory):
     """It was believed before; nobody asks again."""
     (memory / "MEMORY.md").write_text("")
     before = read_snapshot(str(memory), ZCODE)
-    assert glance(memory, before, believe_empty=lambda _: False).held == ()
+    assert glance(memory, before, believe_empty=lambda *_: False).held == ()
 
 
 def test_a_scan_holds_back_what_is_being_written(memory):
@@ -316,6 +316,19 @@ class TestPermissions:
 
         as_ordinary_user(check, memory)
 
+    def test_a_directory_that_cannot_be_entered_keeps_what_was_known(self, memory, as_ordinary_user):
+        """Listed, but no file in it can be asked after: nothing is gone, and a rule can speak of it."""
+
+        def check():
+            before = read_snapshot(str(memory), ZCODE)
+            memory.chmod(0o444)
+            after = glance(memory, before).snapshot
+            memory.chmod(0o700)
+            assert changes(before, after) == ()
+            assert after.strays[""].kind == "unreadable-directory"
+
+        as_ordinary_user(check, memory)
+
     def test_an_unreadable_directory_raises(self, memory, as_ordinary_user):
         """The caller must not take it for an empty one."""
 
@@ -336,8 +349,11 @@ def test_read_file_says_what_is_wrong(memory):
         with pytest.raises(Refused):
             read_file(str(memory), outside)
     os.mkfifo(memory / "fifo.md")
-    with pytest.raises(Refused, match="not a regular file"):
+    with pytest.raises(Unreadable, match="not a regular file"):
         read_file(str(memory), "fifo.md")
+    (memory / "linked").symlink_to(memory)
+    with pytest.raises(Refused, match="symlink"):
+        read_file(str(memory), "linked/a.md")
 
 
 def test_discover_lists_what_exists(tmp_path):

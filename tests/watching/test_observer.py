@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import select
 import shutil
+import struct
 import sys
 from importlib.metadata import version
 
@@ -27,6 +28,9 @@ class Listener:
     def on_event(self, event):
         self.events.append((event.wd, event.mask, event.name))
 
+    def on_entry(self, wd, mask, cookie, name):
+        self.events.append((wd, mask, name))
+
     def on_watch_deleted(self, wd):
         self.deleted.append(wd)
 
@@ -48,7 +52,7 @@ def _drained(kernel):
         kernel.drain()
 
 
-def test_watchdog_still_has_the_two_private_names_that_are_used():
+def test_watchdog_still_has_the_private_names_that_are_used():
     """A new watchdog that renames them fails here, by name, and not in the field."""
     from watchdog.observers.inotify_c import InotifyFD
 
@@ -56,6 +60,9 @@ def test_watchdog_still_has_the_two_private_names_that_are_used():
     said = f"watchdog {version('watchdog')} changed InotifyFD: see Kernel.__init__ in zcsyncd/watching/observer.py"
     assert isinstance(getattr(reader, "_inotify_fd", None), int), said
     assert getattr(reader, "_is_reading", None) is True, said
+    assert list(reader._parse_event_buffer(struct.pack("iIII", 7, 8, 9, 16) + b"name".ljust(16, b"\0"))) == [
+        (7, 8, 9, b"name")
+    ], said
     reader._is_reading = False
     descriptor = reader._inotify_fd
     reader.close()

@@ -182,7 +182,7 @@ class Client:
         return False
 
     def _message(self, deadline: float | None) -> dict[str, object] | None:
-        """Read one message; None when the deadline has passed."""
+        """Read one message; None when the deadline has passed and nothing lies there to be read."""
         while True:
             end = self._unread.find(b"\n", self._scanned)
             if end >= 0:
@@ -194,13 +194,11 @@ class Client:
             if self._scanned > LINE_BYTES:
                 raise ProtocolError(f"{self.address} sent a line of more than {LINE_BYTES} bytes")
             left_s = None if deadline is None else deadline - monotonic()
-            if left_s is not None and left_s <= 0:
-                return None
             connected = self._connected()
-            connected.settimeout(left_s)
+            connected.settimeout(None if left_s is None else max(left_s, 0.0))
             try:
                 data = connected.recv(_READ_BYTES)
-            except TimeoutError:
+            except (TimeoutError, BlockingIOError):
                 return None
             except OSError as error:
                 raise gone(self.address) from error

@@ -93,9 +93,9 @@ def _job(job: Answer, paint: Paint) -> str:
 
 def _cautions(answer: Answer, daemon: Answer) -> list[str]:
     lines = [f"polled, so changes are found later: {base}" for base in _items(daemon, "degraded")]
-    if daemon.get("skew"):
+    if daemon.get("packageSkew"):
         lines.append(
-            f"the daemon runs other code than is installed ({text_of(daemon, 'skew')}): start it again"
+            f"the daemon runs other code than is installed ({text_of(daemon, 'packageSkew')}): start it again"
         )
     lines += [
         f"asked for, not kept (`zcsyncd dirs --allow DIR`): {asked}" for asked in _items(answer, "asked")

@@ -21,12 +21,13 @@ from typing import TYPE_CHECKING
 from zcsyncd import __version__
 from zcsyncd.bus.connection import Session
 from zcsyncd.bus.endpoint import Endpoint, remove_endpoint, write_endpoint
+from zcsyncd.bus.events import StoredEvent
 from zcsyncd.bus.hub import Hub
 from zcsyncd.bus.limits import PROTOCOL
 from zcsyncd.bus.server import Server
 from zcsyncd.bus.unix import activated_socket, bind_socket, remove_socket, socket_inode
 from zcsyncd.config import Settings
-from zcsyncd.daemon.database import Database, check_point, drop_events, plan_retention
+from zcsyncd.daemon.database import CHECKPOINT_ROWS, Database, check_point, drop_events, plan_retention
 from zcsyncd.daemon.grounds import Grounds
 from zcsyncd.daemon.handlers import Handlers
 from zcsyncd.daemon.lock import hold_lock
@@ -35,12 +36,12 @@ from zcsyncd.daemon.pipeline import Pipeline, wall_clock_ms
 from zcsyncd.daemon.report import status
 from zcsyncd.daemon.schedule import Schedule
 from zcsyncd.daemon.store import Store
-from zcsyncd.daemon.territory import Territory
+from zcsyncd.daemon.territory import MOST_TOLD, Territory
 from zcsyncd.layouts.registry import LAYOUTS
 from zcsyncd.memory.answers import time_text
 from zcsyncd.memory.audit import RULES
 from zcsyncd.places import default_address, log_dir, private_directory, socket_directory, state_dir
-from zcsyncd.settings import read_settings
+from zcsyncd.settings import PI_VARIABLE, read_settings
 from zcsyncd.watching.stream import Watch
 
 if TYPE_CHECKING:
@@ -52,6 +53,8 @@ HOUR_S = 3600.0
 MINUTE_S = 60.0
 DAY_MS = 86_400_000
 EXIT_AT_ONCE = 130
+MOVING_VARIABLES = (*(name for layout in LAYOUTS for name in layout.variables), PI_VARIABLE)
+"""What moves roots: a daemon started without the person's shell may not have it."""
 GC_ALLOCATIONS = 10_000
 """Objects between two collections: about a hundred changes. The default stops the loop every few changes."""
 
@@ -70,14 +73,16 @@ class Daemon:
         self.started_monotonic = time.monotonic()
         self.ready = asyncio.Event()
         self.stopped = asyncio.Event()
-        self.told_environment: dict[str, dict[str, str]] = {}
+        self.failure: BaseException | None = None
+        """Why the daemon stops by itself."""
+        self.told_environment: dict[tuple[str, str], str] = {}
         self.grounds = Grounds()
         self.territory = Territory(env, settings, self.grounds, database.allowed(), database.cwds())
         self.hub = Hub(database, wall_clock_ms)
         self.store = Store(
             database,
             {layout.name: layout for layout in LAYOUTS},
-            self.hub.announce,
+            self._announce,
             clock_ms=wall_clock_ms,
             grace_ms=int(settings.audit_grace_s * 1000),
             muted=self._muted,
@@ -105,6 +110,7 @@ class Daemon:
         self._river: asyncio.Task[None] | None = None
         self._socket_inode: int | None = None
         self._going_down: asyncio.Task[None] | None = None
+        self._check_pointing: asyncio.Task[None] | None = None
 
     # -- starting
 
@@ -125,6 +131,8 @@ class Daemon:
         self._river = asyncio.create_task(self.pipeline.run())
         self._river.add_done_callback(self._river_ended)
         await self.pipeline.scan("start")
+        self.store.work.note_adopted()
+        self.store.commit()
         self.pipeline.ready = True
         self.ready.set()
         # What is kept from here on lives as long as the daemon: the collector need not walk it at every change.
@@ -141,6 +149,7 @@ class Daemon:
     def _river_ended(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (error := task.exception()) is not None:
             log.critical("river ended", exc_info=error)
+            self.failure = error
             self.stopped.set()  # better a restart by the service manager than a daemon that hears nothing
 
     def _endpoint(self) -> Endpoint:
@@ -152,6 +161,11 @@ class Daemon:
             protocol=PROTOCOL,
             version=__version__,
         )
+
+    def _announce(self, events: Sequence[StoredEvent]) -> None:
+        self.hub.announce(events)
+        if self.database.rows_written > CHECKPOINT_ROWS and self._check_pointing is None:
+            self._check_pointing = asyncio.create_task(self._check_point())
 
     def _look_again(self, directories: Sequence[str]) -> None:
         self.pipeline.look_again(directories)
@@ -179,10 +193,13 @@ class Daemon:
         if self.territory.learn(session.cwd):
             self.store.work.learn_cwd(session.cwd, wall_clock_ms())
             self.store.commit()
-        for layout in LAYOUTS:
-            for variable in layout.variables:
-                if variable in session.env and session.env[variable] != self.env.get(variable, ""):
-                    self.told_environment.setdefault(session.host, {})[variable] = session.env[variable]
+        for variable in MOVING_VARIABLES:
+            told = session.env.get(variable)
+            differs = told is not None and told != self.env.get(variable, "")
+            if told is not None and differs and len(self.told_environment) < MOST_TOLD:
+                self.told_environment[session.host, variable] = told
+            else:
+                self.told_environment.pop((session.host, variable), None)
 
     async def watch_named(self) -> None:
         """Watch directories that a settings file has just named."""
@@ -195,11 +212,9 @@ class Daemon:
 
     async def allow(self, directory: str, *, allowed: bool) -> None:
         """Take in (or let go of) a directory that a person allowed."""
-        (self.territory.allowed.add if allowed else self.territory.allowed.discard)(directory)
-        if not allowed:
-            self.territory.named.pop(directory, None)
         self.store.work.allow(directory, wall_clock_ms(), allowed=allowed)
-        self.store.commit()
+        self.store.commit_or_raise()
+        (self.territory.allowed.add if allowed else self.territory.allowed.discard)(directory)
         await self._retree()
 
     async def look(self, directories: Iterable[str]) -> None:
@@ -212,6 +227,7 @@ class Daemon:
         if rescan:
             await self.pipeline.scan("asked")
         await self.watch.barrier()
+        self.store.raise_refusal()
 
     def status(self, scope: frozenset[str] | None) -> dict[str, object]:
         """Tell how the daemon is."""
@@ -220,9 +236,12 @@ class Daemon:
     # -- jobs
 
     async def _check_point(self) -> None:
-        if self.database.pages_written:
-            self.database.pages_written = 0
-            await asyncio.to_thread(check_point, self.database.path)
+        if self.database.rows_written:
+            self.database.rows_written = 0
+            try:
+                await asyncio.to_thread(check_point, self.database.path)
+            finally:
+                self._check_pointing = None
 
     async def _rescan(self) -> None:
         await self.pipeline.scan("schedule")
@@ -252,13 +271,13 @@ class Daemon:
         log.info("daemon stopping")
         self.server.stop_accepting()
         self.schedule.stop()
+        if self._river is not None:
+            self._river.cancel()
+            await asyncio.gather(self._river, return_exceptions=True)
         await self.pipeline.stop()
         self.store.tell("daemon/stopping", {"pid": os.getpid()})
         self.store.commit()
         await self.watch.stop()
-        if self._river is not None:
-            self._river.cancel()
-            await asyncio.gather(self._river, return_exceptions=True)
         remove_endpoint(self._state, self._endpoint())
         await self.server.close_all(but=but)
         self.stopped.set()
@@ -299,6 +318,8 @@ async def _run(daemon: Daemon) -> None:
         stopping.cancel()
         await daemon.shut_down()
         await daemon.close()
+    if daemon.failure is not None:
+        raise daemon.failure
 
 
 def run_daemon(env: Mapping[str, str]) -> int:
@@ -345,5 +366,8 @@ def _boot_id() -> str:
         return f"{round((time.time() - time.monotonic()) / 60)}"
 
 
+_ENDINGS = tuple({layout.ending for layout in LAYOUTS})
+
+
 def _is_memory_file(name: str) -> bool:
-    return any(name.endswith(layout.ending) for layout in LAYOUTS)
+    return name.endswith(_ENDINGS)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import secrets
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 
@@ -37,8 +37,8 @@ SCHEMA_VERSION = 1
 BUSY_MS = 5_000
 RETENTION_STEP = 500
 """Events that retention drops in one transaction."""
-CHECKPOINT_PAGES = 2_000
-"""About 8 MiB of WAL: the daemon then asks its thread for a check-point."""
+CHECKPOINT_ROWS = 2_000
+"""Rows written, about 8 MiB of WAL, after which the daemon asks its thread for a check-point at once."""
 
 _SCHEMA = """
 create table meta (key text primary key, value text not null) without rowid;
@@ -106,22 +106,28 @@ class Transaction:
             )
         )
 
-    def save_files(self, before: Snapshot | None, after: Snapshot) -> None:
-        """Save the index and the facts that are not the very ones of the snapshot before."""
+    def save_files(
+        self, before: Snapshot | None, after: Snapshot, files: Collection[str] | None = None
+    ) -> None:
+        """Save the index and the facts that are not the very ones of the snapshot before.
+
+        `files`: the only ones that may differ.
+        """
         known: Mapping[str, Fact] = before.facts if before else {}
         directory = _text(after.directory)
         if after.index is not (before.index if before else None):
             self._save_index(directory, after.index)
-        for file, fact in after.facts.items():
-            if known.get(file) is not fact:
+        for file in after.facts if files is None else files:
+            fact = after.facts.get(file)
+            if fact is not None and known.get(file) is not fact:
                 self.statements.append(
                     (
                         "insert or replace into facts values (?, ?, ?)",
                         (directory, _text(file), fact_row(fact)),
                     )
                 )
-        for file in known:
-            if file not in after.facts:
+        for file in known if files is None else files:
+            if file in known and file not in after.facts:
                 self.statements.append(
                     ("delete from facts where dir = ? and file = ?", (directory, _text(file)))
                 )
@@ -176,6 +182,10 @@ class Transaction:
         """Remember a working directory."""
         self.statements.append(("insert or replace into cwds values (?, ?)", (_text(cwd), at_ms)))
 
+    def note_adopted(self) -> None:
+        """Remember that a first scan has been made to its end: what is found from now on is news."""
+        self.statements.append(("insert or replace into meta values ('adopted', '1')", ()))
+
     @property
     def empty(self) -> bool:
         """Whether there is nothing to write."""
@@ -214,7 +224,9 @@ class Database:
         self._version = version
         self._journal_id = ""
         self.recovered_from: str | None = None
-        self.pages_written = 0
+        self.known: tuple[KeptDirectory, ...] = ()
+        """Every directory with its snapshot as it was last told, as it was found when the file was opened."""
+        self.rows_written = 0
         self._head = 0
         self._oldest = 1
         self._connection = self._open(boot_id)
@@ -224,8 +236,12 @@ class Database:
     def _open(self, boot_id: str) -> sqlite3.Connection:
         try:
             return self._prepared(boot_id)
-        except sqlite3.DatabaseError as error:
-            if isinstance(error, sqlite3.OperationalError) and "disk image" not in str(error):
+        except OSError as error:
+            raise Unreadable(
+                f"{self.path} cannot be opened: {error.strerror}", hint="check its place and the permissions"
+            ) from error
+        except (sqlite3.DatabaseError, ValueError, TypeError, LookupError) as error:
+            if isinstance(error, sqlite3.OperationalError) and not _is_damage(error):
                 raise Unreadable(
                     f"{self.path} cannot be opened: {error}", hint="check the disk and the permissions"
                 ) from error
@@ -243,6 +259,8 @@ class Database:
         connection = _connect(self.path)
         try:
             self._set_up(connection, boot_id)
+            # Read here, so that a page or a row that cannot be read is found while the file can still be put aside.
+            self.known = tuple(_directories(connection, trusted=self.same_version))
         except BaseException:
             connection.close()
             raise
@@ -274,7 +292,7 @@ class Database:
             self._oldest = kept[1] if kept[1] is not None else self._head + 1
         self._journal_id = journal_id
         self.same_version = meta.get("version", self._version) == self._version
-        self.is_new = "journal_id" not in meta
+        self.is_new = "adopted" not in meta
 
     # -- the journal
 
@@ -334,33 +352,10 @@ class Database:
         except sqlite3.Error as error:
             raise JournalRefused(str(error)) from error
         self._head += len(stored)
-        self.pages_written += len(work.statements) + len(stored)
+        self.rows_written += len(work.statements) + len(stored)
         return stored
 
     # -- what was known
-
-    def directories(self) -> Iterator[KeptDirectory]:
-        """Give every directory with its snapshot as it was last told."""
-        facts: dict[str, dict[str, Fact]] = {}
-        for directory, file, row in self._connection.execute("select dir, file, row from facts"):
-            fact = fact_from(row)
-            facts.setdefault(_str(directory), {})[_str(file)] = (
-                fact if self.same_version else distrusted(fact)
-            )
-        findings: dict[str, dict[str, FindingRow]] = {}
-        for name, key, since_ms, told, row in self._connection.execute("select * from findings"):
-            remembered = FindingRow(since_ms, bool(told), finding_from(row))
-            findings.setdefault(_str(name), {})[_str(key)] = remembered
-        indexes = {_str(name): row for name, row in self._connection.execute("select dir, row from indexes")}
-        rows = self._connection.execute("select * from directories order by dir").fetchall()
-        for name, layout, first_seen_ms, changed_ms, folds_case in rows:
-            directory = _str(name)
-            row = indexes.pop(directory, None)
-            index: Index | None = index_from(row) if row else None
-            if index is not None and not self.same_version:
-                index = distrusted(index)
-            snapshot = Snapshot(directory, layout, index, facts.pop(directory, {}), {}, bool(folds_case))
-            yield KeptDirectory(snapshot, first_seen_ms, changed_ms, findings.pop(directory, {}))
 
     def dismissed(self) -> set[str]:
         """Give the keys of all dismissed findings."""
@@ -388,6 +383,33 @@ class Database:
             )
         self._connection.execute("pragma wal_checkpoint(truncate)").fetchall()
         self._connection.close()
+
+
+def _directories(connection: sqlite3.Connection, *, trusted: bool) -> Iterator[KeptDirectory]:
+    """Give every directory with its snapshot as it was last told."""
+    facts: dict[str, dict[str, Fact]] = {}
+    for directory, file, row in connection.execute("select dir, file, row from facts"):
+        fact = fact_from(row)
+        facts.setdefault(_str(directory), {})[_str(file)] = fact if trusted else distrusted(fact)
+    findings: dict[str, dict[str, FindingRow]] = {}
+    for name, key, since_ms, told, row in connection.execute("select * from findings"):
+        remembered = FindingRow(since_ms, bool(told), finding_from(row))
+        findings.setdefault(_str(name), {})[_str(key)] = remembered
+    indexes = {_str(name): row for name, row in connection.execute("select dir, row from indexes")}
+    rows = connection.execute("select * from directories order by dir").fetchall()
+    for name, layout, first_seen_ms, changed_ms, folds_case in rows:
+        directory = _str(name)
+        row = indexes.pop(directory, None)
+        index: Index | None = index_from(row) if row else None
+        if index is not None and not trusted:
+            index = distrusted(index)
+        snapshot = Snapshot(directory, layout, index, facts.pop(directory, {}), {}, bool(folds_case))
+        yield KeptDirectory(snapshot, first_seen_ms, changed_ms, findings.pop(directory, {}))
+
+
+def _is_damage(error: sqlite3.OperationalError) -> bool:
+    """Tell damage from a disk that is full, locked or read-only."""
+    return any(word in str(error) for word in ("disk image", "no such table", "no such column"))
 
 
 def _event_row(event: StoredEvent) -> tuple[object, ...]:

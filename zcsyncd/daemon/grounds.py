@@ -22,6 +22,8 @@ class Grounds:
     trees: tuple[Tree, ...] = ()
     chief: dict[str, str] = field(default_factory=dict)
     """Every path of a directory that exists → the one by which it is kept."""
+    generation: int = 0
+    """Another number whenever `chief` is another: who remembers what was worked out from it looks here."""
     unlisted: set[str] = field(default_factory=set)
     """Bases below which not everything could be listed: what is missing there is not known to be gone."""
 
@@ -43,12 +45,17 @@ class Grounds:
                 self.unlisted.add(tree.base)
                 # What can be told of the directories known here still comes from looking at each.
                 found.update({path: None for path in self.chief if tree.directory_of(path, os.sep) == path})
-        self.chief = chiefs(found)
+        self._set(chiefs(found))
 
     def note(self, directory: str) -> str:
         """Take in one path that may have appeared or vanished; give the path by which it is kept."""
-        self.chief = chiefs([*self.chief, *([] if directory in self.chief else [directory])])
+        self._set(chiefs([*self.chief, *([] if directory in self.chief else [directory])]))
         return self.chief.get(directory, directory)
+
+    def _set(self, chief: dict[str, str]) -> None:
+        if chief != self.chief:
+            self.chief = chief
+            self.generation += 1
 
     def directories(self) -> list[str]:
         """List the directories that exist, each by the path by which it is kept."""

@@ -7,6 +7,7 @@ zcsyncd.errors.
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
@@ -28,11 +29,14 @@ from zcsyncd.layouts.registry import LAYOUTS
 from zcsyncd.memory.answers import find_fact, index_answer, list_answer, read_answer, time_text
 from zcsyncd.memory.disk import read_file
 from zcsyncd.memory.recall import recalled
+from zcsyncd.memory.revision import revision
 
 if TYPE_CHECKING:
     from zcsyncd.bus.server import Call, Link
     from zcsyncd.daemon.app import Daemon
     from zcsyncd.daemon.store import Kept
+
+log = logging.getLogger(__name__)
 
 Answer = dict[str, object]
 _SEVERITIES = ("error", "warning", "info")
@@ -113,9 +117,9 @@ class Handlers:
         if params.get("cwd"):
             found = self._daemon.territory.resolve(_absolute(params["cwd"], "cwd"))
             wanted.add(self._subscribed(call.link, found.dir or found.computed_dir))
-        scope = self._scope(call.link)
-        session = call.link.session
-        own = (session.host, session.id) if session and scope is not None else None
+        reach, link = _Reach(self, call.link), call.link
+        session = link.session
+        own = (session.host, session.id) if session and session.scope != "all" else None
 
         def wants(event: StoredEvent) -> bool:
             if event.directory is None:
@@ -123,7 +127,7 @@ class Handlers:
             elif named:
                 passes = event.directory in wanted
             else:
-                passes = (reach := self._scope(call.link)) is None or event.directory in reach
+                passes = reach.holds(event.directory)
             return passes and (own is None or event.session is None or event.session == own)
 
         number, cursor = call.link.subscribe(params.get("topics") or ["*"], wants, params.get("since"))
@@ -131,7 +135,7 @@ class Handlers:
 
     def _subscribed(self, link: Link, path: str) -> str:
         directory = self._chief(_absolute(path, "dir"))
-        reach = self._scope(link)
+        reach = self.scope(link)
         if reach is not None and directory not in reach:
             raise _out_of_scope(directory)
         return directory
@@ -146,7 +150,7 @@ class Handlers:
     async def do_dirs_list(self, call: Call) -> Answer:
         """List the memory directories."""
         params = call.params
-        reach = self._scope(call.link)
+        reach = self.scope(call.link)
         layout = params.get("layout")
         wanted = [
             directory
@@ -181,15 +185,20 @@ class Handlers:
         if cwd is None:
             raise InvalidParams("cwd: it is needed outside of a session")
         cwd = _absolute(cwd, "cwd")
-        if self._scope(call.link) is not None and session is not None and cwd != session.cwd:
+        if self.scope(call.link) is not None and session is not None and cwd != session.cwd:
             raise Refused(f"this session resolves its own working directory only, not {cwd}")
+        layout = call.params.get("layout")
+        if layout is not None and layout not in self._daemon.store.layouts:
+            raise NotFound(
+                f"the layout {layout} is not kept by this version", hint="hello tells those that are"
+            )
         found = self._daemon.territory.resolve(cwd)
         await self._daemon.watch_named()
         return found.to_wire()
 
     async def do_dirs_allow(self, call: Call) -> Answer:
         """Allow a directory that somebody named, or take that back."""
-        if self._scope(call.link) is not None:
+        if self.scope(call.link) is not None:
             raise Refused("a session allows no directories", hint="a person does: `zcsyncd dirs --allow DIR`")
         directory = _normal(call.params["dir"], "dir")
         ownness = self._daemon.territory.judge(directory, "client")
@@ -218,7 +227,7 @@ class Handlers:
         """Read one fact; in a session this is a read that is told."""
         kept, params = self._reach(call), call.params
         directory = kept.snapshot.directory
-        file = self._file_of(kept, params["name"])
+        file = await self._file_of(directory, params["name"])
         content, stat = read_file(directory, file)
         answer = read_answer(directory, file, content, stat.mtime_ns, full=bool(params.get("full")))
         session = call.link.session
@@ -233,18 +242,18 @@ class Handlers:
                 "session": {"host": session.host, "id": session.id},
             }
             self._daemon.store.tell("read-state/read", read, (session.host, session.id), directory)
-            self._daemon.store.commit()
+            self._daemon.store.commit_or_raise()
         return answer
 
-    def _file_of(self, kept: Kept, name: str) -> str:
+    async def _file_of(self, directory: str, name: str) -> str:
+        kept = self._daemon.store.kept[directory]
         try:
             return find_fact(kept.snapshot, name).file
         except NotFound:
-            # It may have been written a moment ago: the disk is the truth.
-            for file in (name, name + kept.layout.ending):
-                if file.endswith(kept.layout.ending) and _is_plain_file(kept.snapshot.directory, file):
-                    return file
-            raise
+            # It may have been written a moment ago: the disk is the truth, by the rules of every look at it.
+            await self._daemon.look([directory])
+            kept = self._daemon.store.kept.get(directory, kept)
+            return find_fact(kept.snapshot, name).file
 
     async def do_memory_index(self, call: Call) -> Answer:
         """Give the text that the model gets."""
@@ -293,7 +302,7 @@ class Handlers:
     def _audited(self, call: Call) -> list[str]:
         if call.params.get("dir") or call.params.get("cwd"):
             return [self._reach(call).snapshot.directory]
-        reach = self._scope(call.link)
+        reach = self.scope(call.link)
         return sorted(
             directory for directory in self._daemon.store.kept if reach is None or directory in reach
         )
@@ -302,8 +311,12 @@ class Handlers:
         """Silence a finding, or let it speak again."""
         key, undo = call.params["key"], bool(call.params.get("undo"))
         store = self._daemon.store
-        reach = self._scope(call.link)
+        reach = self.scope(call.link)
         holder = next((d for d, kept in store.kept.items() if key in kept.rows), None)
+        if holder is None and undo and reach is None and key in store.dismissed:
+            store.forget_dismissal(key)  # the defect is gone for now; should it come back, it speaks
+            store.commit_or_raise()
+            return {}
         if holder is None:
             raise NotFound(
                 f"no finding has the key {key}", hint="`zcsyncd audit --all --json` lists the keys"
@@ -311,7 +324,7 @@ class Handlers:
         if reach is not None and holder not in reach:
             raise _out_of_scope(holder)
         store.dismiss(key, undo=undo)
-        store.commit()
+        store.commit_or_raise()
         self._daemon.pipeline.watch_graces()
         return {}
 
@@ -319,7 +332,7 @@ class Handlers:
 
     async def do_status(self, call: Call) -> Answer:
         """Tell how the daemon is."""
-        return self._daemon.status(self._scope(call.link))
+        return self._daemon.status(self.scope(call.link))
 
     async def do_daemon_flush(self, call: Call) -> Answer:
         """Wait until everything on disk before the call is told."""
@@ -328,14 +341,14 @@ class Handlers:
 
     async def do_daemon_stop(self, call: Call) -> Answer:
         """Stop the daemon; the answer comes when everything is down but this connection."""
-        if self._scope(call.link) is not None:
+        if self.scope(call.link) is not None:
             raise Refused("a session does not stop the daemon", hint="a person does: `zcsyncd stop`")
         await self._daemon.shut_down(but=call.link)
         return {}
 
     # -- who may reach what
 
-    def _scope(self, link: Link) -> frozenset[str] | None:
+    def scope(self, link: Link) -> frozenset[str] | None:
         """Give the directories that a connection reaches; None: all."""
         session = link.session
         if session is None or session.scope == "all":
@@ -358,13 +371,18 @@ class Handlers:
                     hint=f"an agent makes {found.computed_dir} with its first memory",
                 )
             directory = found.dir
-        reach = self._scope(call.link)
+        reach = self.scope(call.link)
         if reach is not None and directory not in reach:
             raise _out_of_scope(directory)
         kept = daemon.store.kept.get(directory)
         if kept is None:
             raise self._not_kept(directory)
         return kept
+
+    @property
+    def generation(self) -> int:
+        """Another number whenever a scope may be another."""
+        return self._daemon.grounds.generation
 
     def _chief(self, path: str) -> str:
         path = os.path.normpath(path)
@@ -381,13 +399,33 @@ class Handlers:
         )
 
 
+class _Reach:
+    """What a connection reaches, worked out anew when directories come or go: not for each event."""
+
+    def __init__(self, handlers: Handlers, link: Link) -> None:
+        self._handlers = handlers
+        self._link = link
+        self._generation = -1
+        self._scope: frozenset[str] | None = None
+
+    def holds(self, directory: str) -> bool:
+        """Tell whether the connection reaches a directory."""
+        if self._generation != self._handlers.generation:
+            self._generation = self._handlers.generation
+            try:
+                self._scope = self._handlers.scope(self._link)
+            except Exception:
+                # Whatever a project's file says, it must not end the fan-out: this connection hears nothing then.
+                log.exception("scope unknown connection=%d", self._link.number)
+                self._scope = frozenset()
+        return self._scope is None or directory in self._scope
+
+
 def _has_unreadable(kept: Kept) -> bool:
     return any(stray.kind == "unreadable-directory" for stray in kept.snapshot.strays.values())
 
 
 def _revision(kept: Kept) -> str | None:
-    from zcsyncd.memory.revision import revision
-
     index = kept.snapshot.index
     return revision(index.stat.mtime_ns, index.stat.size) if index else None
 
@@ -404,13 +442,6 @@ def _normal(path: Any, name: str) -> str:
 
 def _is_directory(path: str) -> bool:
     return os.path.isdir(path)
-
-
-def _is_plain_file(directory: str, file: str) -> bool:
-    parts = file.split("/")
-    if any(part in ("", ".", "..") for part in parts) or "\0" in file:
-        return False
-    return os.path.isfile(os.path.join(directory, *parts))
 
 
 def _out_of_scope(directory: str) -> Refused:

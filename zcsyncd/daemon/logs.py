@@ -20,10 +20,15 @@ class _Format(logging.Formatter):
     default_msec_format = "%s.%03dZ"
 
     def format(self, record: logging.LogRecord) -> str:
-        # Names of files are a stranger's text: no control character reaches a terminal or forges a line.
-        text = super().format(record)
-        head, newline, trace = text.partition("\n")
-        return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in head) + newline + trace
+        # Names of files are a stranger's text: no control character reaches a terminal, no line break forges a line.
+        head = _harmless(record.getMessage())
+        record = logging.makeLogRecord({**record.__dict__, "msg": head, "args": None})
+        first, *trace = super().format(record).split("\n")
+        return "\n    ".join((first, *map(_harmless, trace)))
+
+
+def _harmless(text: str) -> str:
+    return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in text)
 
 
 class _PrivateFile(logging.handlers.RotatingFileHandler):

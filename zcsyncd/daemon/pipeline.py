@@ -19,11 +19,11 @@ import os
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from zcsyncd.daemon.grounds import Grounds, translate
 from zcsyncd.errors import Unreadable
-from zcsyncd.memory.disk import YOUNG_NS, Reading, look
+from zcsyncd.memory.disk import YOUNG_NS, Reading, look, look_at_named
 from zcsyncd.memory.fact import Fact
 from zcsyncd.memory.index import Index
 from zcsyncd.memory.snapshot import Snapshot, Stray
@@ -41,8 +41,14 @@ INLINE_PATHS = 64
 """A look at more paths than this is sliced."""
 GROUP_LOOKS = 64
 """Looks in one transaction at most: a burst must not keep its first subscriber waiting."""
+AUDIT_PAUSE_S = 0.005
+"""The audit waits for this long a pause after the news of a change, and never delays the next news,"""
+AUDIT_LATEST_S = 0.1
+"""but not longer than this."""
 EMPTY_INDEX_S = 1.0
 """An index of size 0 is believed this long after it was first seen so."""
+FILLING_S = 1.0
+"""A new directory is told this long after it was first seen, however many of its files are still being written."""
 AGAIN_S = 1.0
 """After this a look is tried again that the system was too short of something for."""
 
@@ -83,12 +89,16 @@ class Pipeline:
         self._tasks: set[asyncio.Task[None]] = set()
         self._to_audit: set[str] = set()
         self._empty_since: dict[str, float] = {}
+        self._filling: dict[str, float] = {}
         self._closing_group: asyncio.Handle | None = None
         self._looks_in_group = 0
-        self._audit_asked = False
+        self._audit_timer: asyncio.TimerHandle | None = None
+        self._audit_first = 0.0
         self._grace_timer: asyncio.TimerHandle | None = None
         self._young_timer: asyncio.TimerHandle | None = None
         self._drift = 0
+        self._one_scan = asyncio.Lock()
+        self._stopped = False
 
     # -- the whole way of a change
 
@@ -99,7 +109,7 @@ class Pipeline:
                 case Settled():
                     self._settled(item)
                 case Unsure():
-                    self._begin_scan(item.reason, item.base)
+                    self._unsure(item)
                 case Degraded():
                     self._degraded(item)
                 case Barrier():
@@ -109,6 +119,8 @@ class Pipeline:
         directory = self.grounds.chief.get(item.directory)
         if directory is None or item.whole:
             directory = self.grounds.note(item.directory)
+        if item.lost and item.directory in self.store.kept:
+            self._lose(item.directory)
         due = self._due.setdefault(directory, _Due())
         due.by_event = True
         due.paths.update(translate(item.paths, item.directory, directory))
@@ -116,6 +128,21 @@ class Pipeline:
         self._begin(directory)
         if item.whole:
             self._follow_names()
+
+    def _unsure(self, item: Unsure) -> None:
+        if item.reason == "base-removed":
+            # Removed, and perhaps made again at once: what was there is gone in any case.
+            for directory in tuple(self.store.kept):
+                tree = self.grounds.tree_of(directory)
+                if tree is not None and tree.base == item.base:
+                    self._lose(directory)
+        self._begin_scan(item.reason, item.base)
+
+    def _lose(self, directory: str) -> None:
+        """Tell that a directory is gone; what lies in its place now is another one."""
+        self.store.gone(directory)
+        self._let_go(directory)
+        self._close_group_soon()
 
     def _follow_names(self) -> None:
         """Look at directories that are kept under another path from now on."""
@@ -127,10 +154,8 @@ class Pipeline:
                 self._begin(directory)
 
     def _begin(self, directory: str) -> None:
-        if directory in self._busy:
-            return
         due = self._due.get(directory)
-        if due is None:
+        if due is None or directory in self._busy or self._stopped:
             return
         if not due.whole and len(due.paths) <= INLINE_PATHS:
             del self._due[directory]
@@ -148,18 +173,28 @@ class Pipeline:
             self._begin(directory)
 
     def _look_now(self, directory: str, named: frozenset[str]) -> None:
-        slices = self._slices(directory, named)
-        if slices is None:
-            self._due.setdefault(directory, _Due()).whole = True
-            self._begin(directory)
-            return
+        kept = self.store.kept.get(directory)
         try:
-            while True:
-                next(slices)
-        except StopIteration as done:
-            self._take(directory, done.value, by_event=True)
-        except (Unreadable, OSError) as error:
+            reading = (
+                look_at_named(
+                    kept.snapshot,
+                    kept.layout,
+                    named,
+                    believe_empty=self._believes_empty,
+                    ignored=self._ignored,
+                )
+                if kept is not None
+                else None
+            )
+        except OSError as error:
             self._in_vain(directory, error)
+            return
+        if reading is not None:
+            self._take(directory, reading, by_event=True)
+        else:
+            due = self._due.setdefault(directory, _Due())
+            due.whole = due.by_event = True
+            self._begin(directory)
 
     async def _look_in_slices(self, directory: str) -> None:
         while (due := self._due.pop(directory, None)) is not None:
@@ -167,13 +202,11 @@ class Pipeline:
             slices = self._slices(directory, named) or self._slices(directory, None)
             assert slices is not None
             try:
-                while True:
-                    next(slices)
-                    await asyncio.sleep(0)
-            except StopIteration as done:
-                self._take(directory, done.value, by_event=due.by_event)
+                reading = await _looked(slices)
             except (Unreadable, OSError) as error:
                 self._in_vain(directory, error)
+            else:
+                self._take(directory, reading, by_event=due.by_event)
 
     def _slices(self, directory: str, named: frozenset[str] | None) -> _Slices | None:
         """Begin a look; None when a look at named paths needs a snapshot before, and there is none."""
@@ -191,24 +224,46 @@ class Pipeline:
             layout,
             kept.snapshot if kept else None,
             named=named,
-            settled_ns=self._quiet_ns if kept else 0,
+            settled_ns=self._quiet_ns if kept or self.ready else 0,
             believe_empty=self._believes_empty,
             ignored=self._ignored,
         )
 
     def _take(self, directory: str, reading: Reading | None, *, by_event: bool) -> None:
         kept = self.store.kept.get(directory)
-        if reading is None or self.grounds.chief.get(directory, directory) != directory:
+        if self.grounds.tree_of(directory) is None:
+            found = 0
+            self._let_go(directory)
+        elif kept is None and reading is not None and self._still_comes(directory, reading):
+            return
+        elif reading is None or self.grounds.chief.get(directory, directory) != directory:
             found = self.store.gone(directory)
-            self._to_audit.discard(directory)
+            self._let_go(directory)
         else:
             layout = kept.layout if kept else self.store.layouts[reading.snapshot.layout]
             adopt = not self.ready and self.store.database.is_new
-            found = self.store.take(reading.snapshot, layout, adopt=adopt)
+            found = self.store.take(reading.snapshot, layout, files=reading.files, adopt=adopt)
             self._to_audit.add(directory)
             self._hold(directory, layout, reading)
         self._drift += 0 if by_event else found
         self._close_group_soon()
+
+    def _still_comes(self, directory: str, reading: Reading) -> bool:
+        """Tell whether a new directory is being filled just now: it is told when its files are whole, in one batch."""
+        now = self.watch.clock()
+        since = self._filling.setdefault(directory, now)
+        if reading.held and now - since < FILLING_S:
+            self.watch.hold(directory, directory, now + self._quiet_ns / 1e9)
+            return True
+        del self._filling[directory]
+        return False
+
+    def _let_go(self, directory: str) -> None:
+        """Forget what is remembered of a directory that is gone, or no longer ours to keep."""
+        self.store.forget(directory)
+        self._to_audit.discard(directory)
+        for path in [path for path in self._empty_since if path.startswith(directory + os.sep)]:
+            del self._empty_since[path]
 
     def _hold(self, directory: str, layout: Layout, reading: Reading) -> None:
         """Have what was not believed yet looked at again."""
@@ -222,7 +277,9 @@ class Pipeline:
             if index not in reading.held:
                 self._empty_since.pop(index, None)
 
-    def _believes_empty(self, path: str) -> bool:
+    def _believes_empty(self, path: str, mtime_ns: int) -> bool:
+        if time.time_ns() - mtime_ns > EMPTY_INDEX_S * 1e9 and not self.ready:
+            return True  # it has been so since before we started: nobody is at it
         now = self.watch.clock()
         since = self._empty_since.setdefault(path, now)
         return now - since >= EMPTY_INDEX_S
@@ -264,21 +321,36 @@ class Pipeline:
             self._closing_group.cancel()
             self._closing_group = None
         self._tell()
-        if self._to_audit and not self._audit_asked:
-            self._audit_asked = True
-            asyncio.get_running_loop().call_soon(self._audit)
+        if self._to_audit:
+            self._ask_for_audit()
 
     def _tell(self) -> None:
         self._looks_in_group = 0
         self.store.commit()
 
+    # -- the audit follows
+
+    def _ask_for_audit(self) -> None:
+        """Have what changed audited in the next pause: in a burst each directory is audited once, not at each save."""
+        now = self.watch.clock()
+        if self._audit_timer is None:
+            self._audit_first = now
+        else:
+            self._audit_timer.cancel()
+        wait_s = min(AUDIT_PAUSE_S, max(0.0, self._audit_first + AUDIT_LATEST_S - now))
+        self._audit_timer = asyncio.get_running_loop().call_later(wait_s, self._audit)
+
     def _audit(self) -> None:
-        self._audit_asked = False
-        if self._looks_in_group:
-            return  # a look came in between: its own closing asks for the audit
+        if self._audit_timer is not None:
+            self._audit_timer.cancel()
+            self._audit_timer = None
         due, self._to_audit = self._to_audit, set()
         for directory in sorted(due):
-            self.store.audit(directory)
+            try:
+                self.store.audit(directory)
+            except Exception:
+                # A bug in a rule must not silence the rules of the other directories.
+                log.exception("audit failed dir=%r", directory)
         self.store.commit()
         self.watch_graces()
 
@@ -319,25 +391,28 @@ class Pipeline:
 
     async def scan(self, reason: str, base: str | None = None) -> None:
         """Look at every directory (of one base); tell what is found. `start`, `schedule`, `asked`, or a lost event."""
-        await self.watch.rewatch()
-        self.grounds.survey()
-        self._drift = 0
-        wanted = [*self.grounds.directories(), *self.store.kept]
-        for directory in dict.fromkeys(wanted):
-            tree = self.grounds.tree_of(directory)
-            if tree is None:
-                self.store.forget(directory)  # its root is no longer watched
-            elif base is None or tree.base == base:
-                await self._look_whole(directory)
-        self._close_group_soon()
-        await self._quiet()
-        drift, self._drift = self._drift, 0
-        self.last_scan_ms = self.store.clock_ms()
-        if reason != "start" and (reason != "schedule" or drift):
-            self.drift_found += drift
-            self.store.tell("daemon/rescanned", {"reason": reason, "base": base, "drift": drift})
-            self.store.commit()
-        self._watch_young()
+        async with self._one_scan:
+            if self._stopped:
+                return
+            await self.watch.rewatch()
+            self.grounds.survey()
+            self._drift = 0
+            for directory in dict.fromkeys([*self.grounds.directories(), *self.store.kept]):
+                tree = self.grounds.tree_of(directory)
+                if tree is None:
+                    self._let_go(directory)  # its root is no longer watched
+                elif base is None or tree.base == base:
+                    await self._look_whole(directory)
+            await self._quiet()
+            drift, self._drift = self._drift, 0
+            self.last_scan_ms = self.store.clock_ms()
+            if self._stopped:
+                return
+            if reason != "start" and (reason != "schedule" or drift):
+                self.drift_found += drift
+                self.store.tell("daemon/rescanned", {"reason": reason, "base": base, "drift": drift})
+                self.store.commit()
+            self._watch_young()
 
     async def look_at(self, directories: Iterable[str]) -> None:
         """Look at these directories now and audit them; what is found is told."""
@@ -359,6 +434,8 @@ class Pipeline:
             for directory, kept in self.store.kept.items()
             if (paths := {os.path.join(directory, *file.split("/")) for file in _young(kept.snapshot)})
         }
+        if self._young_timer is not None:
+            self._young_timer.cancel()
         if young:
             wait_s = YOUNG_NS / 1e9 + 0.1
             self._young_timer = asyncio.get_running_loop().call_later(wait_s, self._look_at_young, young)
@@ -374,7 +451,6 @@ class Pipeline:
         while self._busy:
             await asyncio.wait(set(self._busy.values()))
         self._tell()
-        self._looks_in_group = 0
         self._audit()
 
     async def _finish(self, barrier: Barrier) -> None:
@@ -394,8 +470,9 @@ class Pipeline:
             self.watch.hold(directory, directory, self.watch.clock() + AGAIN_S)
 
     async def stop(self) -> None:
-        """End all looks and tell what was found so far."""
-        for timer in (self._grace_timer, self._young_timer, self._closing_group):
+        """End all looks, tell what was found so far, and begin no more."""
+        self._stopped = True
+        for timer in (self._grace_timer, self._young_timer, self._audit_timer, self._closing_group):
             if timer is not None:
                 timer.cancel()
         tasks = {*self._tasks, *self._busy.values()}
@@ -403,6 +480,16 @@ class Pipeline:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         self.store.commit()
+
+
+async def _looked(slices: _Slices) -> Reading | None:
+    """Go through the slices of a look, and let others have their turn between them."""
+    while True:
+        try:
+            next(slices)
+        except StopIteration as done:
+            return cast("Reading | None", done.value)
+        await asyncio.sleep(0)
 
 
 def _nothing() -> _Slices:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import time
 from typing import TYPE_CHECKING
 
+import zcsyncd
 from zcsyncd import __version__
 from zcsyncd.memory.answers import time_text
 
@@ -65,7 +67,7 @@ def _daemon(daemon: Daemon, *, all_roots: bool) -> dict[str, object]:
         "lastEventAt": _time(daemon.store.last_event_ms),
         "lastScanAt": _time(daemon.pipeline.last_scan_ms),
         "driftFound": daemon.pipeline.drift_found,
-        "packageSkew": None,
+        "packageSkew": package_skew(),
         "startedAt": time_text(daemon.started_ms),
     }
     if all_roots:
@@ -82,7 +84,7 @@ def _daemon(daemon: Daemon, *, all_roots: bool) -> dict[str, object]:
             }
             for tree in trees
         ]
-        said["complaints"] = list(daemon.territory.complaints)
+        said["complaints"] = daemon.territory.all_complaints()
     return said
 
 
@@ -100,18 +102,28 @@ def _bus(daemon: Daemon) -> dict[str, object]:
 def _environment(daemon: Daemon) -> list[dict[str, object]]:
     return [
         {"name": variable, "host": host, "session": value, "daemon": daemon.env.get(variable)}
-        for host, told in sorted(daemon.told_environment.items())
-        for variable, value in sorted(told.items())
+        for (host, variable), value in sorted(daemon.told_environment.items())
     ]
+
+
+def package_skew() -> str | None:
+    """Give the version of the package that lies on the disk now, if it is not the one that runs."""
+    try:
+        with open(zcsyncd.__file__, encoding="utf-8") as file:
+            found = re.search(r'^__version__ = "([^"]+)"', file.read(), re.MULTILINE)
+    except OSError:
+        return None  # the package was removed: nothing to compare with
+    return found[1] if found and found[1] != __version__ else None
 
 
 def rss_bytes() -> int | None:
     """Give the memory that this process holds; None where the system does not say."""
-    try:
-        with open("/proc/self/statm", encoding="ascii") as file:
-            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    except OSError:
-        pass
+    if sys.platform == "linux":
+        try:
+            with open("/proc/self/statm", encoding="ascii") as file:
+                return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        except OSError:
+            return None
     if sys.platform != "win32":
         import resource
 

@@ -8,13 +8,14 @@ Rule 2: announce what is durable: the journal first, then the subscribers.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from zcsyncd.bus.events import StoredEvent
 from zcsyncd.daemon.database import Database, JournalRefused, NewEvent, Transaction
 from zcsyncd.daemon.docket import Adoption, Docket, FindingRow, is_pending, reckon
 from zcsyncd.daemon.words import audit_data, changed_data, encode, index_data
+from zcsyncd.errors import ZcsyncdError
 from zcsyncd.layouts.layout import Layout
 from zcsyncd.memory.audit import audit
 from zcsyncd.memory.changes import Change, changes
@@ -79,7 +80,7 @@ class Store:
         self._muted = muted
         self._refused = refused
         self._group = _Group()
-        for known in database.directories():
+        for known in database.known:
             layout = layouts.get(known.snapshot.layout)
             if layout is not None:
                 self.kept[known.snapshot.directory] = Kept(
@@ -93,12 +94,22 @@ class Store:
 
     # -- a reading becomes events
 
-    def take(self, after: Snapshot, layout: Layout, *, adopt: bool = False) -> int:
-        """Take a directory's new snapshot; give the number of changes. `adopt`: take it in silence, it is not news."""
+    def take(
+        self,
+        after: Snapshot,
+        layout: Layout,
+        *,
+        files: Collection[str] | None = None,
+        adopt: bool = False,
+    ) -> int:
+        """Take a directory's new snapshot; give the number of changes.
+
+        `files`: the only ones that may differ from the snapshot before. `adopt`: take it in silence, it is not news.
+        """
         directory = after.directory
         kept = self.kept.get(directory)
         before = kept.snapshot if kept else None
-        told = changes(before, after) if kept or not adopt else ()
+        told = changes(before, after, files) if kept or not adopt else ()
         now_ms = self.clock_ms()
         if kept is None and not adopt:
             self._tell(
@@ -110,7 +121,7 @@ class Store:
         if kept is None:
             mode: Adoption = "all" if adopt else "settled"
             self._replace(directory, Kept(after, layout, now_ms, now_ms, {}, saved_ms=now_ms, adopt=mode))
-        elif before is not None and _differs(before, after):
+        elif before is not None and (files is not None or _differs(before, after)):
             self._replace(
                 directory, replace(kept, snapshot=after, changed_ms=now_ms if told else kept.changed_ms)
             )
@@ -119,27 +130,32 @@ class Store:
         work = self._group.work
         if kept is None:
             work.save_directory(after, now_ms, now_ms)
-        work.save_files(before, after)
+        work.save_files(before, after, files)
         return len(told)
 
     def gone(self, directory: str) -> int:
-        """Take that a directory is no more; give the number of changes."""
+        """Tell that everything in a directory is no more; give the number of changes. `forget` follows."""
         kept = self.kept.get(directory)
         if kept is None:
             return 0
         told = changes(kept.snapshot, None)
         self._tell_changes(directory, kept.layout, kept.snapshot, None, told)
-        cleared = tuple(row for row in kept.rows.values() if row.told and row.finding.severity != "info")
+        cleared = tuple(
+            row
+            for key, row in kept.rows.items()
+            if row.told and row.finding.severity != "info" and key not in self.dismissed
+        )
         if cleared:
             self._tell(
                 "memory/audit", directory, audit_data(directory, Docket({}, (), cleared, (0, 0, 0), None))
             )
-        self.forget(directory)
         return len(told)
 
     def forget(self, directory: str) -> None:
-        """Let go of a directory that is no longer ours to keep."""
-        kept = self.kept[directory]
+        """Let go of a directory; one that is not kept is let go of already."""
+        kept = self.kept.get(directory)
+        if kept is None:
+            return
         self._tell(
             "memory/dir-removed",
             directory,
@@ -205,6 +221,11 @@ class Store:
             return directory
         return None
 
+    def forget_dismissal(self, key: str) -> None:
+        """Let a finding speak again that is not there at the moment."""
+        self.dismissed.discard(key)
+        self._group.work.dismiss(key, "", self.clock_ms(), undo=True)
+
     def pending(self, row: FindingRow) -> bool:
         """Tell whether a finding still waits for its other half."""
         return is_pending(row, self.clock_ms(), self.grace_ms)
@@ -268,6 +289,24 @@ class Store:
         if events:
             self._announce(events)
         return True
+
+    def commit_or_raise(self) -> None:
+        """Write the open group for somebody who waits for it.
+
+        Raises: ZcsyncdError, and nothing was kept.
+        """
+        if not self.commit():
+            self.raise_refusal()
+
+    def raise_refusal(self) -> None:
+        """Tell that the disk refuses to keep what happens.
+
+        Raises: ZcsyncdError, as long as it does.
+        """
+        if self.last_error is not None:
+            raise ZcsyncdError(
+                self.last_error, hint="make room on the disk; changes are told once it takes them"
+            )
 
     def _put_back(self, group: _Group, error: JournalRefused) -> None:
         text = f"{self.database.path} cannot be written: {error}"

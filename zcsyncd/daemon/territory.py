@@ -23,6 +23,11 @@ from zcsyncd.settings import known_roots, pi_memory_dir
 
 AGENT_DIRECTORIES = (".zcode", ".zcode/cli", ".pi", ".pi/agent", ".omp", ".omp/agent", ".claude", ".dsh")
 
+MOST_CWDS = 10_000
+"""Working directories that are learned."""
+MOST_TOLD = 200
+"""Directories asked for, and complaints, that are kept for `status`: any client can make more."""
+
 
 @dataclass(frozen=True, slots=True)
 class Asked:
@@ -47,6 +52,10 @@ class Territory:
     named: dict[str, str] = field(default_factory=dict)
     """Directories of their own that settings name: directory → layout."""
     _by_directory: dict[str, list[str]] = field(default_factory=dict)
+    _about_pi: dict[str | None, tuple[str, ...]] = field(default_factory=dict)
+    """What is wrong with pi's settings for a working directory (None: for all), as they were read last."""
+    _by_project: set[str] = field(default_factory=set)
+    """Directories inside a project that the project's own file names, as far as sessions have led to them."""
 
     def layouts(self) -> Mapping[str, Layout]:
         """Give the layouts by name."""
@@ -59,13 +68,13 @@ class Territory:
         self.complaints[:] = known.complaints
         by_name = self.layouts()
         bases = {(tree := by_name[root.layout].tree(root.path)).base: tree for root in self.roots}
+        self.grounds.trees = tuple(bases.values())  # what roots cover need not be watched by name
+        self.named.clear()
         for named in self.settings.dirs:
             self._take_named(named.dir, named.layout or ZCODE_NAME, "config")
         self._take_pi(None)
-        for directory in sorted(self.allowed):
-            if self.judge(directory, "config").kind == "own":
-                self.named.setdefault(directory, ZCODE_NAME)
-                self.asked.pop(directory, None)
+        for directory in sorted(self.allowed | self._by_project):
+            self._take_named(directory, ZCODE_NAME, "config")
         self.grounds.trees = trees_for(bases, [Tree(layout, path, ()) for path, layout in self.named.items()])
         self._by_directory = self._match(self.known_cwds())
         return self.grounds.trees
@@ -73,6 +82,11 @@ class Territory:
     def known_cwds(self) -> set[str]:
         """Give all working directories that are known."""
         return self.cwds | set(self.settings.zcode_cwds)
+
+    def all_complaints(self) -> list[str]:
+        """Give what is wrong in settings, each once."""
+        about_pi = [complaint for complaints in self._about_pi.values() for complaint in complaints]
+        return list(dict.fromkeys([*self.complaints, *about_pi]))[:MOST_TOLD]
 
     # -- whose
 
@@ -98,7 +112,13 @@ class Territory:
             around=around,
             project=real(project) if project else None,
             owner=owner if around.uid is not None else None,
+            in_place=self._covered(directory) or self._covered(real(directory)),
         )
+
+    def _covered(self, directory: str) -> bool:
+        """Tell whether a layout puts a memory directory there, not just a person's word."""
+        tree = self.grounds.tree_of(directory)
+        return tree is not None and bool(tree.levels)
 
     def _take_named(self, directory: str, layout: str, named_by: NamedBy, project: str | None = None) -> bool:
         """Take in a directory that somebody names; True when it is ours to watch (from now on)."""
@@ -107,21 +127,31 @@ class Territory:
         ownness = self.judge(directory, named_by, project)
         if ownness.kind == "own" or (ownness.kind == "asked" and directory in self.allowed):
             self.asked.pop(directory, None)
+            if named_by == "project-file" and ownness.kind == "own":
+                self._by_project.add(directory)
             if self.grounds.tree_of(directory) is None:
                 self.named[directory] = layout
             return True
         if ownness.kind == "asked":
-            self.asked[directory] = Asked(directory, ownness.reason)
+            if len(self.asked) < MOST_TOLD:
+                self.asked[directory] = Asked(directory, ownness.reason)
         else:
-            self.complaints.append(f"{directory} is never watched: {ownness.reason}")
+            self._complain(f"{directory} is never watched: {ownness.reason}")
         return False
+
+    def _complain(self, complaint: str) -> None:
+        if complaint not in self.complaints and len(self.complaints) < MOST_TOLD:
+            self.complaints.append(complaint)
 
     def _take_pi(self, cwd: str | None) -> str | None:
         """Take in what pi's zcode-memory.json names for a working directory; give it, None when it names none."""
         directory, named_by, complaints = pi_memory_dir(self.env, cwd or home(self.env))
         if cwd is None and named_by != "user":
             return None
-        self.complaints += [complaint for complaint in complaints if complaint not in self.complaints]
+        if complaints and (cwd in self._about_pi or len(self._about_pi) < MOST_TOLD):
+            self._about_pi[cwd] = complaints
+        elif not complaints:
+            self._about_pi.pop(cwd, None)
         if directory is None:
             return None
         by: NamedBy = "user-setting" if named_by == "user" else "project-file"
@@ -153,13 +183,14 @@ class Territory:
     def session_directories(self, cwd: str, dirs: Iterable[str]) -> frozenset[str]:
         """Give the directories that a session may reach, as they are kept."""
         resolution = self.resolve(cwd)
-        wanted = [path for path in (resolution.dir, *resolution.others) if path is not None]
+        # The computed one too, existing or not: the session hears of its coming and going.
+        wanted = [resolution.dir or resolution.computed_dir, *resolution.others]
         wanted += [path for path in dirs if self._take_named(os.path.normpath(path), ZCODE_NAME, "client")]
         return frozenset(self.grounds.chief.get(path, path) for path in wanted if path not in self.asked)
 
     def learn(self, cwd: str) -> bool:
         """Remember a working directory; True when it was not known."""
-        if cwd in self.cwds:
+        if cwd in self.cwds or len(self.cwds) >= MOST_CWDS:
             return False
         self.cwds.add(cwd)
         for directory, cwds in self._match([cwd]).items():

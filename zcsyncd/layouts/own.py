@@ -50,12 +50,15 @@ def judge(
     around: Surroundings,
     project: str | None = None,
     owner: int | None = None,
+    in_place: bool = False,
     platform: Platform = HERE,
 ) -> Ownness:
     """Judge one directory.
 
     `directory` is as it was named, `real` with symlinks resolved. `project` is the real path of the project whose
-    file names it. `owner` is the directory's owner; None when it does not exist yet or the system has none.
+    file names it. `owner` is the directory's owner; None when it does not exist yet or the system has none. `in_place`:
+    a layout finds or computes a memory directory just there. A place above several memory directories is nobody's own
+    by a client's word, or whoever names it would have them all.
     """
     why = never(directory, real, around=around, owner=owner, platform=platform)
     if why is not None:
@@ -66,8 +69,8 @@ def judge(
         return Ownness("own", "named in the configuration")
     if named_by == "user-setting":
         return Ownness("own", "named in a host's settings of this person")
-    if any(_lies_in(real, root, platform) for root in around.roots):
-        return Ownness("own", "lies under a known root")
+    if in_place and any(_lies_in(real, root, platform) for root in around.roots):
+        return Ownness("own", "is a memory directory of its layout under a known root")
     if named_by == "project-file":
         if (
             project is not None

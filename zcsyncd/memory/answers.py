@@ -212,13 +212,20 @@ def find_fact(snapshot: Snapshot, name: str) -> Fact:
     raise _not_a_fact(snapshot, name)
 
 
-def _not_a_fact(snapshot: Snapshot, name: str) -> Refused | NotFound:
+def _not_a_fact(snapshot: Snapshot, name: str) -> Refused | NotFound | Unreadable:
     if name in {INDEX_NAME, INDEX_NAME.removesuffix(ENDING)}:
         return Refused(f"{INDEX_NAME} is the index of {snapshot.directory}, no fact", hint="memory.index")
     if name.startswith("/") or ".." in name.replace("\\", "/").split("/"):
         return Refused(
             f"“{name}” does not lie in {snapshot.directory}", hint="name a fact or a file below it"
         )
+    for file in (name, name + ENDING):
+        stray = snapshot.strays.get(file)
+        if stray is not None and stray.kind in ("special", "broken-link"):
+            what = "is a symlink to nothing" if stray.kind == "broken-link" else "is not a regular file"
+            return Unreadable(
+                f"{absolute(snapshot.directory, file)} {what}", hint="put a regular file in its place"
+            )
     near = _near(snapshot, name)
     return NotFound(
         f"no fact “{name}” in {snapshot.directory}",

@@ -14,7 +14,7 @@ import errno
 import os
 import stat as stat_bits
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from zcsyncd.errors import NotFound, Refused, Unreadable
@@ -47,6 +47,8 @@ class Reading:
     """Absolute paths that are not believed yet; what the snapshot says of them is what was known before."""
     read: int = 0
     """Files whose bytes were read."""
+    files: frozenset[str] | None = None
+    """The only files that may differ from the snapshot before; None: any may."""
 
 
 def read_snapshot(
@@ -73,32 +75,72 @@ def look(
     *,
     named: frozenset[str] | None = None,
     settled_ns: int = 0,
-    believe_empty: Callable[[str], bool] = lambda _path: True,
+    believe_empty: Callable[[str, int], bool] = lambda _path, _mtime_ns: True,
     ignored: Callable[[str], bool] = lambda _file: False,
 ) -> Generator[None, None, Reading | None]:
     """Look at a directory in slices (each `yield` is a chance for others); return a Reading, None when it is gone.
 
     `named`: absolute paths to read anew, everything else is taken from `before`; None looks at everything.
     `settled_ns`: in a look at everything, a file that changed less than this ago is held back.
-    `believe_empty`: asked about an index of size 0 that was not so before.
+    `believe_empty`: asked, with path and mtime, about an index of size 0 that was not so before.
     `ignored`: whether a file (relative, with `/`) is none of ours.
 
     Raises:
         Unreadable: the directory itself is there but cannot be listed.
         OSError: the system is short of something (descriptors, memory); look again later.
     """
-    eye = _Eye(directory, layout, before, settled_ns, believe_empty, ignored)
     if named is not None and before is not None:
-        if not all(eye.take_named(path) for path in named):
-            named = None
-    else:
-        named = None
-    if named is None:
-        eye = _Eye(directory, layout, before, settled_ns, believe_empty, ignored)
-        found = yield from eye.take_all()
-        if not found:
+        reading = yield from _look_at(before, layout, named, believe_empty, ignored)
+        if reading is not None:
+            return reading
+    eye = _Eye(directory, layout, before, settled_ns, believe_empty, ignored)
+    found = yield from eye.take_all()
+    return Reading(eye.snapshot(), tuple(eye.held), eye.read) if found else None
+
+
+def look_at_named(
+    before: Snapshot,
+    layout: Layout,
+    named: Iterable[str],
+    *,
+    believe_empty: Callable[[str, int], bool],
+    ignored: Callable[[str], bool],
+) -> Reading | None:
+    """Read a few paths (absolute) anew, in one go; None when only a look at everything can tell.
+
+    Raises:
+        OSError: the system is short of something; look again later.
+    """
+    slices = _look_at(before, layout, named, believe_empty, ignored)
+    while True:
+        try:
+            next(slices)
+        except StopIteration as done:
+            reading: Reading | None = done.value
+            return reading
+
+
+def _look_at(
+    before: Snapshot,
+    layout: Layout,
+    named: Iterable[str],
+    believe_empty: Callable[[str, int], bool],
+    ignored: Callable[[str], bool],
+) -> Generator[None, None, Reading | None]:
+    """Read paths anew and take the rest from `before`."""
+    eye = _Eye(before.directory, layout, before, 0, believe_empty, ignored)
+    eye.index, eye.facts, eye.strays = before.index, dict(before.facts), dict(before.strays)
+    files: list[str] = []
+    until = time.monotonic() + SLICE_S
+    for path in named:
+        file = eye.take_named(path)
+        if file is None:
             return None
-    return Reading(eye.snapshot(), tuple(eye.held), eye.read)
+        files.append(file)
+        if time.monotonic() > until:
+            yield
+            until = time.monotonic() + SLICE_S
+    return Reading(eye.snapshot(), tuple(eye.held), eye.read, frozenset(files))
 
 
 def discover(tree: Tree) -> Iterator[str]:
@@ -135,18 +177,23 @@ def read_file(directory: str, file: str) -> tuple[bytes, FileStat]:
 
     Raises:
         NotFound: it is not there.
-        Refused: it is no regular file, or lies outside.
-        Unreadable: it cannot be opened, or is larger than 5 MiB.
+        Refused: it lies outside, or below a symlinked directory.
+        Unreadable: it cannot be opened, is no regular file, or is larger than 5 MiB.
     """
     if not file or os.path.isabs(file) or ".." in file.replace(os.sep, "/").split("/") or "\0" in file:
         raise Refused(f"{file!r} is no path inside {directory}")
+    place = directory
+    for part in file.split("/")[:-1]:
+        place = os.path.join(place, part)
+        if os.path.islink(place):
+            raise Refused(f"{place} is a symlink: a memory directory is not read through one")
     path = os.path.join(directory, *file.split("/"))
     try:
         return _read(path)
     except FileNotFoundError as error:
         raise NotFound(f"{path} does not exist") from error
     except _NoRegularFile as error:
-        raise Refused(f"{path} is not a regular file") from error
+        raise Unreadable(f"{path} is not a regular file", hint="put a regular file in its place") from error
     except _TooLarge as error:
         raise Unreadable(
             f"{path} is larger than 5 MiB", hint="no host reads a memory file of this size"
@@ -204,14 +251,13 @@ class _Eye:
     layout: Layout
     before: Snapshot | None
     settled_ns: int
-    believe_empty: Callable[[str], bool]
+    believe_empty: Callable[[str, int], bool]
     ignored: Callable[[str], bool]
     index: Index | None = None
     facts: dict[str, Fact] = field(default_factory=dict)
     strays: dict[str, Stray] = field(default_factory=dict)
     held: list[str] = field(default_factory=list)
     read: int = 0
-    named_begun: bool = False
 
     def snapshot(self) -> Snapshot:
         before = self.before
@@ -220,43 +266,31 @@ class _Eye:
 
     # -- what an event named
 
-    def take_named(self, path: str) -> bool:
-        """Read one path anew; False when only a look at everything can tell (a directory, an unknown place)."""
-        assert self.before is not None
-        if not self.named_begun:
-            self.named_begun = True
-            self.index = self.before.index
-            self.facts = dict(self.before.facts)
-            self.strays = dict(self.before.strays)
+    def take_named(self, path: str) -> str | None:
+        """Read one path anew and give its file; None when only a look at everything can tell."""
         file = self._relative(path)
-        if file is None:
-            return False
-        if self.ignored(file):
-            return True
+        if file is None or self.ignored(file):
+            return file
         try:
             status = os.lstat(path)
         except (FileNotFoundError, NotADirectoryError):
             if not os.path.isdir(self.directory):
-                return False
+                return None
             self._forget(file)
-            return True
+            return file
         except OSError as error:
             if error.errno in _SCARCE:
                 raise
-            return False
-        if stat_bits.S_ISDIR(status.st_mode):
-            return False
-        if stat_bits.S_ISLNK(status.st_mode) and os.path.isdir(path):
-            return False
-        if self._inside_link(file):
+            return None
+        if not stat_bits.S_ISREG(status.st_mode) and os.path.isdir(path):
+            return None  # a directory, or a link to one
+        if "/" in file and self._inside_link(file):
             self._forget(file)
-            return True
-        if self._held_back(path, file, status, named=True):
-            return True
-        kept = self.index if file == self.layout.index_name else self.facts.get(file)
-        self._forget(file)
-        self._take_file(path, file, status, kept, named=True)
-        return True
+            return file
+        if not self._held_back(path, file, status, named=True):
+            self._forget(file)
+            self._take_file(path, file, status, None, named=True)
+        return file
 
     def _inside_link(self, file: str) -> bool:
         """Tell whether a directory between the memory directory and the file is a symlink: not entered."""
@@ -341,6 +375,11 @@ class _Eye:
             status = entry.stat(follow_symlinks=False)
         except FileNotFoundError:
             return False
+        except OSError as error:
+            if error.errno in _SCARCE:
+                raise
+            self._unsearchable(file)
+            return False
         before = self.before
         kept: Fact | Index | None = None
         if before is not None:
@@ -348,6 +387,12 @@ class _Eye:
         if not self._held_back(entry.path, file, status, named=False):
             self._take_file(entry.path, file, status, kept, named=False)
         return False
+
+    def _unsearchable(self, file: str) -> None:
+        """Keep what was known of a file in a directory that can be listed but not entered."""
+        folder = file.rpartition("/")[0]
+        self.strays[folder] = Stray(folder, "unreadable-directory")
+        self._restore(file)
 
     # -- one file
 
@@ -357,7 +402,7 @@ class _Eye:
         is_index = file == self.layout.index_name
         if is_index and status.st_size == 0 and stat_bits.S_ISREG(status.st_mode):
             known_empty = before is not None and before.index is not None and before.index.stat.size == 0
-            if not known_empty and not self.believe_empty(path):
+            if not known_empty and not self.believe_empty(path, status.st_mtime_ns):
                 self.index = before.index if before else None
                 self.held.append(path)
                 return True

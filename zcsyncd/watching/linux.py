@@ -178,13 +178,15 @@ class Inotify:
     # -- events, called by the kernel reader
 
     def on_event(self, event: KernelEvent) -> None:
-        """Take one event."""
-        bound = self._bound.get(event.wd, ())
-        mask = event.mask
-        name = os.fsdecode(event.name)
-        if event.wd == self._canary_wd:
+        """Take an event about a watched directory itself, or about a directory in it."""
+        self.on_entry(event.wd, event.mask, event.cookie, event.name)
+
+    def on_entry(self, wd: int, mask: int, cookie: int, raw_name: bytes) -> None:
+        """Take an event; an empty name stands for the watched directory itself."""
+        name = os.fsdecode(raw_name)
+        if wd == self._canary_wd:
             self.canary_seen.add(name)
-        for role in tuple(bound):
+        for role in tuple(self._bound.get(wd, ())):
             if isinstance(role, _Step):
                 if mask & _SELF or name == role.name:
                     self._look(role.node)
@@ -198,7 +200,7 @@ class Inotify:
                 elif mask & ISDIR:
                     self._on_directory(role, role.directory, mask, name)
                 else:
-                    self._on_file(role, role.directory, mask, event.cookie, name)
+                    self._on_file(role, role.directory, mask, cookie, name)
 
     def on_watch_deleted(self, wd: int) -> None:
         """Learn that the kernel has dropped a watch."""
@@ -314,7 +316,7 @@ class Inotify:
             self._vanish(node, tell=tell and before in ("live", "blind"))
             return []
         if not same and tell:
-            tell = self._appear(node)
+            tell = self._appear(node, again=before == node.state == "live")
         names = _directories(node.path, follow=node.directory is None) if node.state == "live" else set()
         if node.directory is None:
             test = node.branch.tree.levels[node.level]
@@ -349,11 +351,16 @@ class Inotify:
         node.state = "live"
         return wd == before
 
-    def _appear(self, node: _Node) -> bool:
-        """Tell of a new directory; gives whether those below are to be told each for itself."""
+    def _appear(self, node: _Node, *, again: bool) -> bool:
+        """Tell of a new directory (in place of another one: `again`).
+
+        Gives whether those below are to be told each for itself.
+        """
         if node.directory is not None:
-            self._reports.whole(node.directory)
+            self._reports.whole(node.directory, lost=again and node.directory == node.path)
         elif node.parent is None:
+            if again:
+                self._reports.unsure("base-removed", node.path)
             self._reports.unsure("base-added", node.path)
             return False
         return True
@@ -368,8 +375,9 @@ class Inotify:
         if node.parent is None and node.directory is None:
             self._reports.unsure("base-removed", node.path)
             return
+        paths = {each.path for each in gone}
         for directory in {each.directory for each in gone if each.directory is not None}:
-            self._reports.whole(directory)
+            self._reports.whole(directory, lost=directory in paths)
 
     def _forget(self, top: _Node, *, awaited: bool = False) -> list[_Node]:
         """Give up the watches of a node and of all below it; the way to an `awaited` one is watched on."""

@@ -13,8 +13,11 @@ class Reports(Protocol):
     def touched(self, directory: str, path: str, *, final: bool = False, weak: bool = False) -> None:
         """Tell an event of one path in a memory directory; see `Settler.touch`."""
 
-    def whole(self, directory: str) -> None:
-        """Tell that a memory directory, or a directory below it, appeared, moved, vanished or changed its mode."""
+    def whole(self, directory: str, *, lost: bool = False) -> None:
+        """Tell that a memory directory, or a directory below it, appeared, moved, vanished or changed its mode.
+
+        `lost`: the memory directory that was there is gone.
+        """
 
     def unsure(self, reason: str, base: str | None) -> None:
         """Tell that everything below `base` is to be scanned."""

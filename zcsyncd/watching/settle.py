@@ -33,6 +33,8 @@ class Settled:
     directory: str
     paths: frozenset[str] = frozenset()
     whole: bool = False
+    lost: bool = False
+    """The directory that was there is gone, whatever is there now: one removed and made again is another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +78,7 @@ class _Area:
 
     paths: dict[str, _Wait] = field(default_factory=dict)
     whole: _Wait | None = None
+    lost: bool = False
 
 
 class Settler:
@@ -121,9 +124,13 @@ class Settler:
         if area.whole is not None:
             self._put(area.whole, self._later(area.whole, now))
 
-    def whole(self, directory: str, now: float) -> None:
-        """Note that the directory itself, or one below it, appeared, moved or vanished."""
+    def whole(self, directory: str, now: float, *, lost: bool = False) -> None:
+        """Note that the directory itself, or one below it, appeared, moved or vanished.
+
+        `lost`: the memory directory that was there is gone.
+        """
         area = self._areas.setdefault(directory, _Area())
+        area.lost |= lost
         if area.whole is None:
             area.whole = self._begin(directory, None, now)
         self._put(area.whole, self._later(area.whole, now))
@@ -147,12 +154,16 @@ class Settler:
         """Take what may be believed at `now`, one record per directory, longest waiting first."""
         paths: dict[str, set[str]] = {}
         wholes: set[str] = set()
+        lost: set[str] = set()
         for wait in self._ripe(now):
             found = paths.setdefault(wait.directory, set())
             area = self._areas[wait.directory]
             if wait.path is None:
                 wholes.add(wait.directory)
                 area.whole = None
+                if area.lost:
+                    lost.add(wait.directory)
+                    area.lost = False
             else:
                 found.add(wait.path)
                 del area.paths[wait.path]
@@ -169,7 +180,8 @@ class Settler:
                 # It is being written, and comes in its own time; until then the hold stands for it.
                 self._holds[directory, path] = writing.due
         return [
-            Settled(directory, frozenset(found), directory in wholes) for directory, found in paths.items()
+            Settled(directory, frozenset(found), directory in wholes, directory in lost)
+            for directory, found in paths.items()
         ]
 
     def next_due(self) -> float | None:

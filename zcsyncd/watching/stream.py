@@ -269,9 +269,9 @@ class Watch:
         """Take an event of a path."""
         self._settler.touch(directory, path, self.clock(), final=final, weak=weak)
 
-    def whole(self, directory: str) -> None:
+    def whole(self, directory: str, *, lost: bool = False) -> None:
         """Take that a directory is to be looked at as a whole."""
-        self._settler.whole(directory, self.clock())
+        self._settler.whole(directory, self.clock(), lost=lost)
 
     def unsure(self, reason: str, base: str | None) -> None:
         """Take that a base is to be scanned."""
