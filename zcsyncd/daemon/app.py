@@ -302,7 +302,7 @@ async def _run(daemon: Daemon) -> None:
         daemon.stopped.set()
 
     if sys.platform != "win32":
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             loop.add_signal_handler(number, told_to_stop)
     starting = asyncio.create_task(daemon.start())
     stopping = asyncio.create_task(daemon.stopped.wait())

@@ -325,7 +325,7 @@ class Handlers:
             raise _out_of_scope(holder)
         store.dismiss(key, undo=undo)
         store.commit_or_raise()
-        self._daemon.pipeline.watch_graces()
+        self._daemon.pipeline.telling.mind_graces([holder])
         return {}
 
     # -- the daemon

@@ -1,14 +1,11 @@
 """The whole way of a change: settled directory → look → what changed → journal → subscribers → audit.
 
-    Settled ─► _settled ─► disk.look ─► store.take ─┐
-                                                     ├─► store.commit ─► (journal, then hub)
-                      (when the stream is empty) audit ┘
+    Settled ─► _settled ─► disk.look ─► store.take ─► telling (commit: journal, then hub; later: audit, commit)
 
 Rule 1: one directory is looked at by one at a time; what comes meanwhile is looked at after.
-Rule 2: a small look (paths that an event named) is done at once; a look at everything is cut into slices, beside
-which other directories go on.
-Rule 3: commits are gathered: all that the stream holds at one moment is one transaction.
-Rule 4: the audit follows the news of a change, never delays it.
+Rule 2: a small look (paths that an event named) is done at once; a larger one is cut into slices, beside which other
+directories go on.
+Rule 3: one scan of everything at a time.
 """
 
 from __future__ import annotations
@@ -22,6 +19,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, cast
 
 from zcsyncd.daemon.grounds import Grounds, translate
+from zcsyncd.daemon.telling import Telling
 from zcsyncd.errors import Unreadable
 from zcsyncd.memory.disk import YOUNG_NS, Reading, look, look_at_named
 from zcsyncd.memory.fact import Fact
@@ -39,12 +37,6 @@ log = logging.getLogger(__name__)
 
 INLINE_PATHS = 64
 """A look at more paths than this is sliced."""
-GROUP_LOOKS = 64
-"""Looks in one transaction at most: a burst must not keep its first subscriber waiting."""
-AUDIT_PAUSE_S = 0.005
-"""The audit waits for this long a pause after the news of a change, and never delays the next news,"""
-AUDIT_LATEST_S = 0.1
-"""but not longer than this."""
 EMPTY_INDEX_S = 1.0
 """An index of size 0 is believed this long after it was first seen so."""
 FILLING_S = 1.0
@@ -78,6 +70,7 @@ class Pipeline:
         self.watch = watch
         self.store = store
         self.grounds = grounds
+        self.telling = Telling(store, watch)
         self.ready = False
         self.last_scan_ms: int | None = None
         self.drift_found = 0
@@ -87,14 +80,8 @@ class Pipeline:
         self._busy: dict[str, asyncio.Task[None]] = {}
         self._scans: set[asyncio.Task[None]] = set()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._to_audit: set[str] = set()
         self._empty_since: dict[str, float] = {}
         self._filling: dict[str, float] = {}
-        self._closing_group: asyncio.Handle | None = None
-        self._looks_in_group = 0
-        self._audit_timer: asyncio.TimerHandle | None = None
-        self._audit_first = 0.0
-        self._grace_timer: asyncio.TimerHandle | None = None
         self._young_timer: asyncio.TimerHandle | None = None
         self._drift = 0
         self._one_scan = asyncio.Lock()
@@ -142,7 +129,6 @@ class Pipeline:
         """Tell that a directory is gone; what lies in its place now is another one."""
         self.store.gone(directory)
         self._let_go(directory)
-        self._close_group_soon()
 
     def _follow_names(self) -> None:
         """Look at directories that are kept under another path from now on."""
@@ -243,10 +229,9 @@ class Pipeline:
             layout = kept.layout if kept else self.store.layouts[reading.snapshot.layout]
             adopt = not self.ready and self.store.database.is_new
             found = self.store.take(reading.snapshot, layout, files=reading.files, adopt=adopt)
-            self._to_audit.add(directory)
+            self.telling.found(directory)
             self._hold(directory, layout, reading)
         self._drift += 0 if by_event else found
-        self._close_group_soon()
 
     def _still_comes(self, directory: str, reading: Reading) -> bool:
         """Tell whether a new directory is being filled just now: it is told when its files are whole, in one batch."""
@@ -261,7 +246,9 @@ class Pipeline:
     def _let_go(self, directory: str) -> None:
         """Forget what is remembered of a directory that is gone, or no longer ours to keep."""
         self.store.forget(directory)
-        self._to_audit.discard(directory)
+        self._filling.pop(directory, None)
+        self.telling.forget(directory)
+        self.telling.close_soon()
         for path in [path for path in self._empty_since if path.startswith(directory + os.sep)]:
             del self._empty_since[path]
 
@@ -304,76 +291,6 @@ class Pipeline:
             return
         closed = replace(known, strays={**known.strays, "": Stray("", "unreadable-directory")})
         self._take(directory, Reading(closed), by_event=True)
-
-    # -- one transaction for all that is there at a moment
-
-    def _close_group_soon(self) -> None:
-        self._looks_in_group += 1
-        if not self.watch.has_more:
-            self._close_group()
-        elif self._looks_in_group >= GROUP_LOOKS:
-            self._tell()
-        elif self._closing_group is None:
-            self._closing_group = asyncio.get_running_loop().call_soon(self._close_group)
-
-    def _close_group(self) -> None:
-        if self._closing_group is not None:
-            self._closing_group.cancel()
-            self._closing_group = None
-        self._tell()
-        if self._to_audit:
-            self._ask_for_audit()
-
-    def _tell(self) -> None:
-        self._looks_in_group = 0
-        self.store.commit()
-
-    # -- the audit follows
-
-    def _ask_for_audit(self) -> None:
-        """Have what changed audited in the next pause: in a burst each directory is audited once, not at each save."""
-        now = self.watch.clock()
-        if self._audit_timer is None:
-            self._audit_first = now
-        else:
-            self._audit_timer.cancel()
-        wait_s = min(AUDIT_PAUSE_S, max(0.0, self._audit_first + AUDIT_LATEST_S - now))
-        self._audit_timer = asyncio.get_running_loop().call_later(wait_s, self._audit)
-
-    def _audit(self) -> None:
-        if self._audit_timer is not None:
-            self._audit_timer.cancel()
-            self._audit_timer = None
-        due, self._to_audit = self._to_audit, set()
-        for directory in sorted(due):
-            try:
-                self.store.audit(directory)
-            except Exception:
-                # A bug in a rule must not silence the rules of the other directories.
-                log.exception("audit failed dir=%r", directory)
-        self.store.commit()
-        self.watch_graces()
-
-    # -- time passes
-
-    def watch_graces(self) -> None:
-        """Ask for an audit when the next grace period ends."""
-        if self._grace_timer is not None:
-            self._grace_timer.cancel()
-            self._grace_timer = None
-        ends = [kept.next_due_ms for kept in self.store.kept.values() if kept.next_due_ms is not None]
-        if ends:
-            wait_s = max(0.0, (min(ends) - self.store.clock_ms()) / 1000) + 0.002
-            self._grace_timer = asyncio.get_running_loop().call_later(wait_s, self._grace_ended)
-
-    def _grace_ended(self) -> None:
-        now_ms = self.store.clock_ms()
-        self._to_audit.update(
-            directory
-            for directory, kept in self.store.kept.items()
-            if kept.next_due_ms is not None and kept.next_due_ms <= now_ms
-        )
-        self._audit()
 
     # -- looking at everything
 
@@ -450,8 +367,7 @@ class Pipeline:
         """Wait until nothing is being looked at, and all that was found is told and audited."""
         while self._busy:
             await asyncio.wait(set(self._busy.values()))
-        self._tell()
-        self._audit()
+        self.telling.tell_now()
 
     async def _finish(self, barrier: Barrier) -> None:
         while self._scans:
@@ -472,14 +388,13 @@ class Pipeline:
     async def stop(self) -> None:
         """End all looks, tell what was found so far, and begin no more."""
         self._stopped = True
-        for timer in (self._grace_timer, self._young_timer, self._audit_timer, self._closing_group):
-            if timer is not None:
-                timer.cancel()
+        if self._young_timer is not None:
+            self._young_timer.cancel()
         tasks = {*self._tasks, *self._busy.values()}
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        self.store.commit()
+        self.telling.stop()
 
 
 async def _looked(slices: _Slices) -> Reading | None:
