@@ -312,7 +312,7 @@ def _directory(value: object, path: Path, page: _Page) -> str:
     full = value
     if value == "~" or value.startswith("~/") or (page.platform == "win32" and value.startswith("~\\")):
         full = join(page.platform, page.home, value[2:])
-    if not is_absolute(full, page.platform):
+    if not is_absolute(full, page.platform) or not _can_be_stored(full):
         page.wrong(path, must, value)
         return ""
     return resolve(full, page.platform)
@@ -426,7 +426,13 @@ def _address(value: object, path: Path, page: _Page) -> object:
 def _fits_as_address(value: str, platform: Platform) -> bool:
     if platform == "win32":
         return value.lower().startswith("\\\\.\\pipe\\") and len(value) > len("\\\\.\\pipe\\")
-    return is_absolute(value, platform) and not value.endswith("/") and "\0" not in value
+    fits = is_absolute(value, platform) and not value.endswith("/")
+    return fits and _can_be_stored(value)
+
+
+def _can_be_stored(path: str) -> bool:
+    """Tell whether a file system can hold the path: no NUL, no half of a surrogate pair."""
+    return "\0" not in path and not any("\ud800" <= c <= "\udfff" for c in path)
 
 
 def _address_form(platform: Platform) -> str:

@@ -3,6 +3,7 @@
 import json
 import os
 import pty
+import re
 import select
 import signal
 import socket
@@ -124,6 +125,7 @@ def test_without_words_the_help_is_shown(shell):
         ("status", "--address", "--config"),
         ("events", "extra"),
         ("run", "--json"),
+        ("--json", "run"),
         ("--nonsense", "status"),
     ],
 )
@@ -264,6 +266,92 @@ def test_an_interrupt_is_quiet(shell, daemon):
     assert (process.returncode, out, err) == (130, "", "")
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--json", "memory", "list"),
+        ("memory", "--json", "list"),
+        ("memory", "list", "--json"),
+        ("--json", "memory", "--debug", "list"),
+    ],
+)
+def test_json_and_debug_stand_anywhere(shell, samples, words):
+    """Before the verb, behind its group, at the end: the answer is the same JSON."""
+    done = shell.run(*words, "--dir", str(samples / "ko-clean"))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout)["total"] > 0
+
+
+def read_terminal(end: int, until: str) -> str:
+    """Read what was written to a terminal until some text is there, or until nobody writes any more."""
+    written = b""
+    while until.encode() not in written and select.select([end], [], [], 30)[0]:
+        try:
+            written += os.read(end, 65_536)
+        except OSError:
+            break
+    return written.decode()
+
+
+def test_an_interrupt_tells_a_person_where_to_go_on(shell, daemon):
+    """Ctrl-C at a terminal: the cursor of the last event that was shown, as a command; it is the one to go on from."""
+    ours, theirs = pty.openpty()
+    process = shell.start("events", "--topic", "memory/*", stderr=theirs)
+    os.close(theirs)
+    until = time.monotonic() + 20
+    while shell.json("status")["bus"]["subscriptions"] == 0:
+        assert time.monotonic() < until
+    memory = shell.memory(shell.project())
+    (memory / "a.md").write_text("---\nname: a\ndescription: b\n---\n")
+    assert process.stdout is not None
+    while "audit" not in process.stdout.readline():
+        assert process.poll() is None
+    process.send_signal(signal.SIGINT)
+    said = read_terminal(ours, "\n")
+    process.stdout.close()
+    assert process.wait(20) == 130
+    os.close(ours)
+    cursor = re.search(r"zcsyncd: go on with `.*zcsyncd events --since (\S+)`", said)[1]
+    assert shell.run("stop").returncode == 0
+    daemon.wait(20)
+    numbers = [int(part) for part in re.findall(r"[0-9a-f]+:(\d+)", cursor)]
+    assert numbers and numbers[0] > 1
+
+
+def test_a_closed_stdout_is_no_bug(shell, samples):
+    """With stdout closed the answer goes nowhere, and the exit code still tells."""
+    words = shell.command("audit", str(samples / "ko-clean"))
+    done = subprocess.run(
+        ["sh", "-c", 'exec "$@" >&-', "sh", *words],
+        env=shell.env,
+        cwd=shell.home,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (shell.run("audit", str(samples / "ko-clean")).returncode, "")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no /dev/full")
+@pytest.mark.parametrize(
+    "words", [("status", "--config"), ("--help",), ("memory", "list", "--dir", "{samples}")]
+)
+def test_a_full_disk_is_one_line(shell, samples, words):
+    """What cannot be written to stdout is told in one line; it is no bug of ours."""
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            shell.command(*(word.format(samples=samples / "ko-clean") for word in words)),
+            env=shell.env,
+            cwd=shell.home,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            encoding="utf-8",
+            check=False,
+        )
+    assert done.returncode == 7
+    assert re.fullmatch("zcsyncd: the answer could not be written to stdout: .*\n", done.stderr)
+
+
 def on_a_terminal(shell, *words: str, cells: int = 60, **env: str) -> str:
     """Run a verb with a terminal for stdout; give what it wrote there."""
     import fcntl
@@ -310,14 +398,17 @@ def test_a_terminal_is_told_that_all_is_well(shell, samples):
     assert shell.run(*words).stdout == ""
 
 
-def test_tables_keep_to_the_terminal(shell, samples):
-    """On a narrow terminal no line of a table is wider than it."""
+def test_what_is_shown_keeps_to_the_terminal(shell, samples):
+    """On a narrow terminal no line is wider than it, but for a path that is."""
     from zcsyncd.cli.render import width
 
     text = on_a_terminal(shell, "memory", "list", "--dir", str(samples / "ko-clean"), cells=70, NO_COLOR="1")
     lines = text.replace("\r\n", "\n").splitlines()
-    assert len(lines) == 15
-    assert all(width(line) <= 70 for line in lines[:-1])
+    assert len(lines) >= 15
+    assert all(width(line) <= 70 for line in lines if not line.lstrip().startswith("/"))
+    text = on_a_terminal(shell, "audit", str(samples / "ko-clean"), cells=50)
+    lines = text.replace("\r\n", "\n").splitlines()
+    assert all(width(line) <= 50 for line in lines if not line.lstrip().startswith("/"))
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])

@@ -30,6 +30,17 @@ STATUS = {
         "rssBytes": 40_000_000,
         "ready": True,
         "watcher": "inotify",
+        "trees": [
+            {
+                "layout": "zcode",
+                "base": "/home/u/.zcode/cli/memories/projects",
+                "exists": True,
+                "kind": "inotify",
+                "watches": 5,
+            },
+            {"layout": "zcode", "base": "/home/user/x", "exists": False, "kind": "inotify", "watches": 1},
+            {"layout": "zcode", "base": "/nfs", "exists": True, "kind": "polling", "watches": 0},
+        ],
         "degraded": [],
         "lastEventAt": "2026-01-01T00:00:00.000Z",
         "lastScanAt": None,
@@ -59,11 +70,19 @@ def finding(**members):
     }
 
 
+def status(answer, *, home="/home/u", program="zcsyncd", cells=None, paint=PLAIN):
+    """Show `status` as text."""
+    return status_page(answer, home=home, program=program, cells=cells, paint=paint)
+
+
 def test_status_on_one_screen():
     """`status` says in a few lines how the daemon is."""
-    assert status_page(STATUS, paint=PLAIN) == [
+    assert status(STATUS) == [
         "daemon    ready, version 1.2.3, pid 42, up 1 h 2 min, 38.1 MiB",
         "watching  inotify",
+        "tree      zcode  ~/.zcode/cli/memories/projects  inotify, 5 watches",
+        "tree      zcode  /home/user/x  not there yet",
+        "tree      zcode  /nfs  polled",
         "memory    2 directories, 30 facts, 1 error, 2 warnings",
         "bus       /run/x.sock, 1 connection, 2 subscriptions, 1,234 events told, 0 dropped",
         "last      event 2026-01-01T00:00:00.000Z",
@@ -72,12 +91,15 @@ def test_status_on_one_screen():
 
 
 def test_status_tells_what_a_person_should_know():
-    """Polling, other code, asked directories, a different environment and broken settings get a line each."""
+    """Polling, a journal in trouble, other code, asked directories, other environments, complaints: a line each."""
     daemon = {
         **STATUS["daemon"],
         "ready": False,
         "driftFound": 3,
-        "degraded": [{"base": "/nfs", "reason": "silent"}, "/x: no watches left"],
+        "degraded": [
+            {"base": "/nfs", "reason": "silent"},
+            {"base": "/home/u/state/state.db", "reason": "disk full"},
+        ],
         "packageSkew": "1.2.2",
         "complaints": ["/home/u/x.json is not UTF-8; it is passed over"],
     }
@@ -85,22 +107,47 @@ def test_status_tells_what_a_person_should_know():
         **STATUS,
         "daemon": daemon,
         "jobs": [{"name": "retention", "lastError": "disk \x1b full"}],
-        "asked": [{"dir": "/d", "reason": "a project's file names it"}],
-        "environment": [{"name": "ZCODE_STORAGE_DIR", "host": "pi"}, "omp has A=1"],
+        "asked": [{"dir": "/d", "reason": "a project's file names it"}, {"dir": "/e"}],
+        "environment": [
+            {"name": "ZCODE_STORAGE_DIR", "host": "pi", "session": "/s", "daemon": None},
+            {"name": "ZCODE_STORAGE_DIR", "host": "omp", "session": "", "daemon": "/t"},
+        ],
     }
-    lines = status_page(answer, paint=PLAIN)
+    lines = status(answer, program=".venv/bin/zcsyncd")
     assert lines[0].startswith("daemon    first scan under way")
-    assert lines[4].endswith("3 changes found by a scan only")
-    assert lines[5:] == [
-        "job       retention, failed: disk \\x1b full",
+    assert lines[7].endswith("3 changes found by a scan only")
+    assert lines[8] == "job       retention, failed: disk \\x1b full"
+    assert [line.removeprefix("caution   ") for line in lines[9:]] == [
         "polled, so changes are found later: /nfs: silent",
-        "polled, so changes are found later: /x: no watches left",
-        "the daemon runs other code than is installed (1.2.2): start it again",
-        "asked for, not kept (`zcsyncd dirs --allow DIR`): /d: a project's file names it",
-        "environment: ZCODE_STORAGE_DIR: pi",
-        "environment: omp has A=1",
+        "does not work: ~/state/state.db: disk full",
+        "the daemon runs other code than is installed now (1.2.2): `.venv/bin/zcsyncd stop`, and start it again",
+        "asked for, not kept until `.venv/bin/zcsyncd dirs --allow DIR`: /d (a project's file names it)",
+        "asked for, not kept until `.venv/bin/zcsyncd dirs --allow DIR`: /e",
+        "sessions of pi have ZCODE_STORAGE_DIR=/s, the daemon has none: it looks for memory elsewhere than they",
+        "sessions of omp have no ZCODE_STORAGE_DIR, the daemon has /t: it looks for memory elsewhere than they",
         "/home/u/x.json is not UTF-8; it is passed over",
     ]
+
+
+def test_one_change_is_no_plural():
+    """One change that only a scan found is `1 change`."""
+    (last,) = [
+        line
+        for line in status({**STATUS, "daemon": {**STATUS["daemon"], "driftFound": 1}})
+        if line.startswith("last")
+    ]
+    assert last.endswith(", 1 change found by a scan only")
+
+
+@pytest.mark.parametrize("paint", [PLAIN, Paint(on=True)])
+def test_status_keeps_to_the_terminal(paint):
+    """On a narrow terminal a subject goes on under itself, with colour and without; only a path may be wider."""
+    complaint = "the settings of a host are not as they should be and so they are passed over"
+    answer = {**STATUS, "daemon": {**STATUS["daemon"], "complaints": [complaint]}}
+    lines = status(answer, cells=30, paint=paint)
+    too_wide = [line for line in lines if width(line) > 30]
+    assert [line.strip() for line in too_wide] == ["~/.zcode/cli/memories/projects"]
+    assert sum(line.startswith(" " * 10) for line in lines) > 5
 
 
 def test_a_finding_says_where_what_and_what_to_do():
@@ -139,8 +186,16 @@ def test_long_messages_wrap_with_their_indent():
     """On a terminal a message is broken at blanks and stays indented."""
     told = finding(message="word " * 30 + "end")
     lines = audit_page([told], "/m", cells=40, paint=PLAIN)
-    assert all(width(line) <= 40 for line in lines[:-1])
+    assert all(width(line) <= 40 for line in lines)
     assert all(line.startswith("    ") for line in lines[1:-1])
+
+
+def test_heads_and_sums_wrap_too():
+    """The first line of a finding and the last of all keep to the terminal; a path stays whole."""
+    told = finding(file="a name with blanks " * 4 + ".md", line=3, pending=True, code="entry-dangling")
+    where = "/a/path/that/is/longer/than/the/line/on/this/narrow/terminal"
+    lines = audit_page([told], where, cells=40, paint=Paint(on=True))
+    assert [line.strip() for line in lines if width(line) > 40] == [where]
 
 
 @pytest.mark.parametrize(
@@ -191,15 +246,19 @@ def test_resolving_says_why():
         "computedDir": "/c",
         "source": "only-match",
         "others": ["/o"],
-        "warnings": ["odd\n"],
+        "warnings": ["odd\n", "first `zcsyncd dirs --allow /x`"],
     }
-    assert resolve_page(answer, paint=PLAIN) == [
+    assert resolve_page(answer, program="z", cells=None, paint=PLAIN) == [
         "/m  (the only directory with this project's name)",
         "also of this working directory: /o",
         "warning: odd\\n",
+        "warning: first `z dirs --allow /x`",
     ]
     answer = {"dir": None, "computedDir": "/c", "source": "none", "others": [], "warnings": []}
-    assert resolve_page(answer, paint=PLAIN) == ["no memory yet", "a first fact would go to /c"]
+    assert resolve_page(answer, program="z", cells=None, paint=PLAIN) == [
+        "no memory yet",
+        "a first fact would go to /c",
+    ]
 
 
 def test_facts_as_a_table():
@@ -261,14 +320,19 @@ def test_the_index_as_text():
 
 
 def test_settings_as_a_table():
-    """Every setting with its value and its source."""
+    """Every setting with its value and its source; then the file, with a colour when one was named and is missing."""
     rows = [("a.b", 5, "default"), ("roots", {"zcode": ["/x"]}, "config.yaml line 2"), ("c", None, "default")]
-    assert settings_page(rows, cells=None, paint=PLAIN) == [
+    file = {"path": "/c.yaml", "exists": True, "named": False}
+    assert settings_page(rows, file, cells=None, paint=PLAIN) == [
         "KEY    VALUE              FROM",
         "a.b    5                  default",
         'roots  {"zcode": ["/x"]}  config.yaml line 2',
         "c      -                  default",
+        "the file is /c.yaml",
     ]
+    missing = {"path": "/c.yaml", "exists": False, "named": True}
+    assert settings_page([], missing, cells=None, paint=PLAIN)[-1] == "there is no file /c.yaml"
+    assert "\x1b[33m" in settings_page([], missing, cells=None, paint=Paint(on=True))[-1]
 
 
 JSON = st.recursive(
@@ -288,9 +352,10 @@ ANSWERS = st.dictionaries(
 @given(ANSWERS)
 def test_an_odd_answer_is_shown_somehow(answer):
     """A daemon of another version, or none of ours, gives no traceback."""
-    status_page(answer, paint=PLAIN)
+    status(answer)
+    status(answer, cells=20)
     dirs_page(answer, cells=50, paint=PLAIN)
     list_page(answer, cells=50, paint=PLAIN)
     read_page(answer, paint=PLAIN)
     index_page(answer, paint=PLAIN)
-    resolve_page(answer, paint=PLAIN)
+    resolve_page(answer, program="z", cells=50, paint=PLAIN)

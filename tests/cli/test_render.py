@@ -13,11 +13,13 @@ from zcsyncd.cli.render import (
     counted,
     cut,
     duration,
+    fitted,
     harmless,
     harmless_lines,
     pad,
     wants_colour,
     width,
+    with_program,
     wrapped,
 )
 
@@ -131,9 +133,9 @@ def test_wrapping_keeps_every_word():
 @UNHURRIED
 @given(st.text(st.characters(categories=["L", "N", "P"]), max_size=60), st.integers(12, 40))
 def test_wrapping_loses_nothing(text, cells):
-    """The wrapped lines, put together, are the text, and each fits."""
-    lines = wrapped(text, cells)
-    assert "".join(lines) == text
+    """The wrapped lines, put together, are the text, and each fits but for a path."""
+    lines = wrapped("x" + text, cells)
+    assert "".join(lines) == "x" + text
     assert all(width(line) <= cells for line in lines)
 
 
@@ -194,6 +196,35 @@ def test_counted_nouns():
         "0 facts",
         "2 entries",
     ]
+
+
+def test_a_path_is_left_whole():
+    """What a person may copy has no line break inside of it."""
+    path = "/a/path/wider/than/the/line"
+    assert wrapped(f"kept in {path} now", 12) == ["kept in", path, "now"]
+    assert wrapped(f"kept in {Paint(on=True)(path, 'bold')}", 12)[1].startswith("\x1b[1m/a")
+
+
+def test_what_hangs_is_indented():
+    """Lines after the first stand further in; a line's own indent is kept, and blanks between words are too."""
+    assert wrapped("one two three four", 10, hang=2) == ["one two", "  three", "  four"]
+    assert fitted(["  one  two three", "x"], 10, hang=1) == ["  one  two", "   three", "x"]
+    assert fitted(["  one  two three"], None) == ["  one  two three"]
+
+
+def test_paint_takes_no_cells():
+    """A painted text is as wide as it is without paint, and is broken beside the paint, not in it."""
+    paint = Paint(on=True)
+    assert width(paint("red", "red bold")) == 3
+    pieces = wrapped(paint("a" * 20, "red"), 10)
+    assert [width(piece) for piece in pieces] == [10, 10]
+    assert "".join(pieces) == paint("a" * 20, "red")
+
+
+def test_commands_are_shown_as_they_are_called():
+    """Only a command between backticks is rewritten."""
+    text = "zcsyncd: start it with `zcsyncd run`, says zcsyncd"
+    assert with_program(text, "./z") == "zcsyncd: start it with `./z run`, says zcsyncd"
 
 
 def test_a_bar_fills_its_line():

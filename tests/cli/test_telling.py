@@ -28,10 +28,10 @@ FINDING = {
 COUNTS = {"error": 1, "warning": 0, "info": 2}
 
 
-def tell(topic, data, label="app", cells=None):
+def tell(topic, data, label="app", cells=None, paint=PLAIN):
     """Tell one event at a fixed time."""
     event = {"cursor": "a:1", "time": "…", "topic": topic, "dir": "/m", "data": data}
-    return event_lines(event, label=label, clock="12:00:00.000", cells=cells, paint=PLAIN)
+    return event_lines(event, label=label, clock="12:00:00.000", cells=cells, paint=paint)
 
 
 CASES = [
@@ -181,7 +181,19 @@ def test_odd_data_is_told_somehow(topic, data):
         assert "\x1b" not in line
 
 
-def test_details_keep_to_the_terminal():
-    """Without colour, details are cut to the terminal's width."""
-    lines = tell("memory/changed", {"changes": [{"kind": "added", "file": "记" * 50}] * 2}, cells=40)
-    assert all(width(line) <= 40 for line in lines[1:])
+@pytest.mark.parametrize("paint", [PLAIN, Paint(on=True)])
+def test_an_event_keeps_to_the_terminal(paint):
+    """With colour and without, lines are broken at blanks, go on further in, and nothing is lost."""
+    description = "a description of many words " * 4 + "记" * 50
+    changes = [{"kind": "added", "file": f"{number}.md", "description": description} for number in (1, 2)]
+    lines = tell("memory/changed", {"changes": changes}, label="a label", cells=40, paint=paint)
+    assert all(width(line) <= 40 for line in lines)
+    assert all(line.startswith("      ") or "added" in line for line in lines[1:] if "change" not in line)
+    assert "".join(lines).count("记") == 100
+
+
+def test_a_finding_keeps_to_the_terminal():
+    """A finding that an event tells is broken to the terminal's width as well."""
+    told = {**FINDING, "message": "many words " * 12, "hint": "and what to do about them " * 5}
+    lines = tell("memory/audit", {"appeared": [told], "cleared": [], "counts": COUNTS}, cells=50)
+    assert all(width(line) <= 50 for line in lines)

@@ -68,9 +68,9 @@ def test_the_demo_shows_every_scene(tmp_path):
     assert left_behind(tmp_path) == []
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_an_interrupted_demo_cleans_up(tmp_path, number):
-    """Ctrl-C or a polite end in the middle: quiet, the daemon is down, and nothing is left."""
+    """Ctrl-C, a polite end, a closed terminal, each told twice: quiet, the daemon is down, and nothing is left."""
     process = start(tmp_path, ZCSYNCD_DEMO_PACE="100")
     assert process.stdout is not None
     text = ""
@@ -81,6 +81,7 @@ def test_an_interrupted_demo_cleans_up(tmp_path, number):
     (memory,) = re.findall(r"^  (/.*)$", text, re.MULTILINE)
     state = Path(memory.split("/home/.zcode")[0]) / "state"
     pid = int(re.search(r'"pid": (\d+)', (state / "endpoint.json").read_text())[1])
+    process.send_signal(number)
     process.send_signal(number)
     _, err = process.communicate(timeout=WAIT_S)
     assert (process.returncode, err) == (130, "")

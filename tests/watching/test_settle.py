@@ -191,7 +191,7 @@ def test_nothing_is_lost_and_nothing_comes_before_its_time(operations, most_path
                 del first[key]
                 earliest.pop(key, None)
         for key in [key for key, until in holds.items() if until <= now and key in first]:
-            del holds[key]  # it is being written: its own time comes
+            holds[key] = earliest[key]  # it is being written: the hold stands until its own time comes
         for key, since in first.items():
             assert now < since + LONGEST + 1e-9, f"{key} was due"
         for key, until in holds.items():

@@ -336,9 +336,9 @@ class _Wire(asyncio.Protocol):
         self._connection.writable = False
 
     def resume_writing(self) -> None:
-        """Go on where the subscriptions are."""
+        """Go on where the subscriptions are, in the next turn: asyncio does not bear to be closed from in here."""
         self._connection.writable = not self._swallowing
-        self._pump()
+        self._plan_pump()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """End: the client has gone, or we closed. Requests that have arrived are still carried out."""

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from zcsyncd.cli import offline
 from zcsyncd.cli.answer import Answer, rows_of
 from zcsyncd.cli.asking import Daemon
+from zcsyncd.cli.calling import called
 from zcsyncd.cli.console import Console, clock, here
 from zcsyncd.cli.pages import (
     at_least,
@@ -29,11 +30,12 @@ from zcsyncd.cli.pages import (
 from zcsyncd.cli.render import harmless
 from zcsyncd.cli.status_page import status_page
 from zcsyncd.cli.telling import event_lines
+from zcsyncd.cli.terminal import tilde
 from zcsyncd.config import effective
 from zcsyncd.errors import NoDaemon, NotFound, NotReady, Refused, UsageError
 from zcsyncd.layouts.registry import LAYOUTS
 from zcsyncd.memory.audit import RULES
-from zcsyncd.places import default_address
+from zcsyncd.places import CONFIG_VARIABLE, config_file, default_address
 from zcsyncd.settings import read_settings
 
 FOUND = 1
@@ -42,6 +44,10 @@ FOUND = 1
 
 def cmd_run(words: Namespace, console: Console) -> int:
     """Run the daemon until it is told to stop, or the demo."""
+    if console.as_json:
+        raise UsageError(
+            "run gives no answer, so it takes no --json", hint="`zcsyncd run --help` tells what fits"
+        )
     if words.demo:
         from zcsyncd.demo.show import run_demo
 
@@ -69,14 +75,21 @@ def cmd_status(words: Namespace, console: Console) -> int:
     elif words.config:
         rows = _settings(console)
         shown = [{"key": key, "value": value, "source": source} for key, value, source in rows]
+        file = _config_file(console)
         _show(
             console,
-            {"settings": shown},
-            lambda: settings_page(rows, cells=console.cells, paint=console.paint),
+            {"settings": shown, "file": file},
+            lambda: settings_page(rows, file, cells=console.cells, paint=console.paint),
         )
     else:
         answer = daemon.ask("status")
-        _show(console, answer, lambda: status_page(answer, paint=console.paint))
+        _show(
+            console,
+            answer,
+            lambda: status_page(
+                answer, home=tilde(console.env), program=called(), cells=console.cells, paint=console.paint
+            ),
+        )
     return 0
 
 
@@ -84,6 +97,13 @@ def _settings(console: Console) -> list[tuple[str, object, str]]:
     """List the settings that a daemon started here would go by."""
     settings = read_settings(console.env, codes=frozenset(RULES))
     return effective(settings, address=default_address(console.env, settings.bus_address))
+
+
+def _config_file(console: Console) -> dict[str, object]:
+    """Tell which file the settings come from; `named`: a variable names it, so that a person means it to be there."""
+    path = config_file(console.env)
+    named = bool(console.env.get(CONFIG_VARIABLE))
+    return {"path": path, "exists": os.path.exists(path), "named": named}
 
 
 def cmd_dirs(words: Namespace, console: Console) -> int:
@@ -95,7 +115,11 @@ def cmd_dirs(words: Namespace, console: Console) -> int:
         raise UsageError("--undo goes with --allow DIR", hint="`zcsyncd dirs --help` tells what fits")
     if words.cwd is not None:
         answer: Answer = daemon.ask("dirs.resolve", {"cwd": os.path.abspath(words.cwd)})
-        _show(console, answer, lambda: resolve_page(answer, paint=console.paint))
+        _show(
+            console,
+            answer,
+            lambda: resolve_page(answer, program=called(), cells=console.cells, paint=console.paint),
+        )
     else:
         answer = daemon.ask_all("dirs.list", {}, "dirs")
         _show(console, answer, lambda: dirs_page(answer, cells=console.cells, paint=console.paint))
@@ -239,7 +263,7 @@ def _or_directly(ask: Callable[[], Answer], read: Callable[[], Answer], *, named
 
 
 def cmd_events(words: Namespace, console: Console) -> int:
-    """Follow what happens until interrupted.
+    """Follow what happens until interrupted; tell then from where to go on.
 
     Raises:
         NoDaemon: the daemon went away; the hint says from where to go on.
@@ -247,20 +271,31 @@ def cmd_events(words: Namespace, console: Console) -> int:
     asked: dict[str, object] = {"topics": words.topic or ["*"]}
     if words.since is not None:
         asked["since"] = words.since
-    for event in Daemon(console.env).follow(asked):
-        if console.as_json:
-            console.say_json_line(event)
-        else:
-            console.say(
-                event_lines(
-                    event,
-                    label=_label(event.get("dir")),
-                    clock=clock(str(event.get("time"))),
-                    cells=console.cells,
-                    paint=console.paint,
-                )
-            )
+    place: list[str] = []  # the cursor of what was shown last
+    try:
+        for event in Daemon(console.env).follow(asked, begun=place.append):
+            _show_event(event, console)
+            place[:] = [str(event.get("cursor"))]
+    except KeyboardInterrupt:
+        if place:
+            console.remark(f"go on with `zcsyncd events --since {place[0]}`")
+        raise
     return 0
+
+
+def _show_event(event: Answer, console: Console) -> None:
+    if console.as_json:
+        console.say_json_line(event)
+        return
+    console.say(
+        event_lines(
+            event,
+            label=_label(event.get("dir")),
+            clock=clock(str(event.get("time"))),
+            cells=console.cells,
+            paint=console.paint,
+        )
+    )
 
 
 def _label(directory: object) -> str:

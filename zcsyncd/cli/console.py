@@ -1,16 +1,17 @@
-"""Where the command writes: stdout with its width, its colour and its form. Door: sys, shutil."""
+"""Where the command writes: stdout with its width, its colour and its form. Door: sys."""
 
 from __future__ import annotations
 
 import json
 import os
-import shutil
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from zcsyncd.cli.calling import as_called
 from zcsyncd.cli.render import Paint, harmless, wants_colour
+from zcsyncd.cli.terminal import terminal_cells, write
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,13 +22,11 @@ class Console:
     as_json: bool
     paint: Paint
     cells: int | None
-    """Width of the terminal; None when stdout is none, and nothing is to be cut."""
+    """Width of the terminal; None when stdout is none, and nothing is to be broken or cut."""
 
     def say(self, lines: Iterable[str]) -> None:
         """Write lines and send them off."""
-        text = "".join(f"{line}\n" for line in lines)
-        sys.stdout.write(text)
-        sys.stdout.flush()
+        write("".join(f"{line}\n" for line in lines))
 
     def say_json(self, answer: object) -> None:
         """Write an answer as JSON: ASCII, so that whatever a file holds arrives escaped and whole."""
@@ -40,15 +39,14 @@ class Console:
     def remark(self, line: str) -> None:
         """Tell a person something beside the answer, on stderr; a program that reads stderr is not bothered."""
         if sys.stderr.isatty():
-            print(f"zcsyncd: {harmless(line)}", file=sys.stderr, flush=True)
+            print(f"zcsyncd: {harmless(as_called(line))}", file=sys.stderr, flush=True)
 
 
 def console(env: Mapping[str, str], *, as_json: bool) -> Console:
     """Look at what stdout is."""
     is_terminal = sys.stdout.isatty()
     colour = wants_colour(is_terminal=is_terminal, no_colour=env.get("NO_COLOR"), term=env.get("TERM"))
-    cells = shutil.get_terminal_size().columns if is_terminal else None
-    return Console(env, as_json, Paint(on=colour), cells)
+    return Console(env, as_json, Paint(on=colour), terminal_cells(env))
 
 
 def here() -> str:

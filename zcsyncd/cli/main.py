@@ -11,13 +11,13 @@ import sys
 from typing import TYPE_CHECKING, NoReturn
 
 from zcsyncd import __version__
+from zcsyncd.cli.calling import PROGRAM
 from zcsyncd.cli.outcome import ended, widen_stdout
 from zcsyncd.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-PROGRAM = "zcsyncd"
 SUMMARY = "Watches the memory that coding agents share, audits it, and tells what changed."
 EPILOG = "Each verb has --help. --json: the answer as JSON; --debug: a traceback of what fails."
 
@@ -105,15 +105,20 @@ def _verb(
         allow_abbrev=False,
     )
     verb.set_defaults(act=act)
+    _add_common(verb, answers=answers)
+    return verb
+
+
+def _add_common(parser: argparse.ArgumentParser, *, answers: bool = True) -> None:
+    """Add what stands before or after any verb; not given, it leaves alone what stood further to the left."""
     if answers:
-        verb.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="answer as JSON")
-    verb.add_argument(
+        parser.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="answer as JSON")
+    parser.add_argument(
         "--debug",
         action="store_true",
         default=argparse.SUPPRESS,
         help="show a traceback when something fails",
     )
-    return verb
 
 
 def _add_run(verbs: _Verbs) -> None:
@@ -179,6 +184,7 @@ def _add_memory(verbs: _Verbs) -> None:
         formatter_class=_Help,
         allow_abbrev=False,
     )
+    _add_common(group)
     deeper = group.add_subparsers(
         title="verbs", metavar="VERB", required=True, dest="deeper", parser_class=_Parser
     )

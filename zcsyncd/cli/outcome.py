@@ -3,7 +3,8 @@
 Rule 1: a failure is one line that says what happened, and where there is a hint, what to do. A traceback comes only
 with `--debug`.
 Rule 2: an interrupt and a reader that went away (`| head`) are no failures: they end in silence.
-Rule 3: `zcsyncd status` imports this module on its fast path: nothing heavy here.
+Rule 3: commands in a message or a hint are shown as they can be typed here (zcsyncd.cli.calling).
+Rule 4: `zcsyncd status` imports this module on its fast path: nothing heavy here.
 """
 
 from __future__ import annotations
@@ -12,12 +13,15 @@ import os
 import sys
 from contextlib import suppress
 
+from zcsyncd.cli.calling import as_called
 from zcsyncd.cli.render import harmless
+from zcsyncd.cli.terminal import NotWritten, write
 from zcsyncd.errors import ZcsyncdError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import TextIO
 
 INTERRUPTED = 130
 """What a shell shows for a command that ended by SIGINT."""
@@ -30,16 +34,18 @@ def ended(act: Callable[[], int], *, debug: bool = False) -> int:
     """Do something and give the exit code, having said on stderr what went wrong."""
     try:
         code = act()
-        sys.stdout.flush()
+        write("")  # what argparse has written, too
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
         _forget_stdout()
         return PIPE_CLOSED
     except ZcsyncdError as error:
+        if isinstance(error, NotWritten):
+            _forget_stdout()
         if debug:
             _show_traceback()
-        for line in complaint(error.message, error.hint):
+        for line in complaint(as_called(error.message), as_called(error.hint or "")):
             _say(line)
         return error.exit_code
     except Exception as error:  # noqa: BLE001 - the edge of the program: a bug gets one line, too
@@ -53,7 +59,7 @@ def ended(act: Callable[[], int], *, debug: bool = False) -> int:
     return code
 
 
-def complaint(message: str, hint: str | None) -> list[str]:
+def complaint(message: str, hint: str) -> list[str]:
     """Give the lines that tell a person of a failure.
 
     A message of several lines (the mistakes of a configuration) stays so; each line is made harmless.
@@ -87,8 +93,19 @@ def _forget_stdout() -> None:
 
 
 def widen_stdout() -> None:
-    """Let stdout and stderr show what they cannot encode as an escape, instead of failing over it."""
+    """Let stdout and stderr show what they cannot encode as an escape, instead of failing over it.
+
+    One that was closed by whoever started us (`>&-`) is as one that leads nowhere.
+    """
+    if sys.stdout is None:
+        sys.stdout = _nowhere()
+    if sys.stderr is None:
+        sys.stderr = _nowhere()
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
             reconfigure(errors="backslashreplace")
+
+
+def _nowhere() -> TextIO:
+    return open(os.devnull, "w", encoding="utf-8")

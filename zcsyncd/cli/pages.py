@@ -9,7 +9,7 @@ import json
 from collections.abc import Sequence
 
 from zcsyncd.cli.answer import Answer, names_of, number_of, object_of, rows_of, text_of
-from zcsyncd.cli.render import Paint, counted, harmless, harmless_lines, wrapped
+from zcsyncd.cli.render import Paint, counted, fitted, harmless, harmless_lines, with_program, wrapped
 from zcsyncd.cli.table import Cell, Column, table
 
 SEVERITY_STYLES = {"error": "red bold", "warning": "yellow", "info": "cyan"}
@@ -23,7 +23,7 @@ def dirs_page(answer: Answer, *, cells: int | None, paint: Paint) -> list[str]:
     """Show the memory directories, one a line."""
     rows = rows_of(answer, "dirs")
     if not rows:
-        return ["no memory directories yet: they appear here once an agent has written a fact"]
+        return fitted(["no memory directories yet: they appear here once an agent has written a fact"], cells)
     columns = [
         Column("PROJECT"),
         Column("LAYOUT", fixed=True),
@@ -63,7 +63,7 @@ _SOURCES = {
 }
 
 
-def resolve_page(answer: Answer, *, paint: Paint) -> list[str]:
+def resolve_page(answer: Answer, *, program: str, cells: int | None, paint: Paint) -> list[str]:
     """Show which memory directory belongs to a working directory, and why."""
     source = text_of(answer, "source")
     why = _SOURCES.get(source, source)
@@ -72,7 +72,8 @@ def resolve_page(answer: Answer, *, paint: Paint) -> list[str]:
     else:
         lines = [f"{paint(text_of(answer, 'dir'), 'bold')}  {paint(f'({why})', 'dim')}"]
     lines += [f"also of this working directory: {other}" for other in names_of(answer, "others")]
-    return [*lines, *(paint(f"warning: {warning}", "yellow") for warning in names_of(answer, "warnings"))]
+    warnings = [with_program(warning, program) for warning in names_of(answer, "warnings")]
+    return fitted([*lines, *(paint(f"warning: {warning}", "yellow") for warning in warnings)], cells)
 
 
 # -- findings --------------------------------------------------------------------------------------------------------
@@ -88,7 +89,7 @@ def audit_page(findings: Sequence[Answer], where: str, *, cells: int | None, pai
     lines: list[str] = []
     for finding in findings:
         lines += finding_lines(finding, cells=cells, paint=paint)
-    return [*lines, _audit_sum(findings, where, paint)]
+    return [*lines, *fitted([_audit_sum(findings, where, paint)], cells)]
 
 
 def finding_lines(finding: Answer, *, cells: int | None, paint: Paint, indent: str = "") -> list[str]:
@@ -103,7 +104,7 @@ def finding_lines(finding: Answer, *, cells: int | None, paint: Paint, indent: s
     )
     head += f"  {place}" if place else ""
     head += f"  {paint('(' + ', '.join(marks) + ')', 'dim')}" if marks else ""
-    lines = [head, *_body(text_of(finding, "message"), indent + "    ", cells)]
+    lines = [*fitted([head], cells), *_body(text_of(finding, "message"), indent + "    ", cells)]
     if finding.get("hint") is not None:
         lines += _body("→ " + text_of(finding, "hint"), indent + "    ", cells)
     return [*lines, f"{indent}    {paint('key ' + text_of(finding, 'key'), 'dim')}"]
@@ -149,7 +150,7 @@ def list_page(answer: Answer, *, cells: int | None, paint: Paint) -> list[str]:
     """Show the facts of a directory, one a line, and what is not in order with them."""
     facts = rows_of(answer, "facts")
     if not facts:
-        return [f"no facts in {text_of(answer, 'dir')}"]
+        return fitted([f"no facts in {text_of(answer, 'dir')}"], cells)
     columns = [
         Column("FILE", keep_end=False),
         Column("TYPE", fixed=True),
@@ -157,10 +158,8 @@ def list_page(answer: Answer, *, cells: int | None, paint: Paint) -> list[str]:
         Column("DESCRIPTION"),
     ]
     lines = table(columns, [_fact_row(fact) for fact in facts], cells=cells, paint=paint)
-    return [
-        *lines,
-        paint(f"{counted(number_of(answer, 'total'), 'fact')} in {text_of(answer, 'dir')}", "dim"),
-    ]
+    total = f"{counted(number_of(answer, 'total'), 'fact')} in {text_of(answer, 'dir')}"
+    return [*lines, *fitted([paint(total, "dim")], cells)]
 
 
 def _fact_row(fact: Answer) -> list[Cell | str]:
@@ -210,14 +209,21 @@ def index_page(answer: Answer, *, paint: Paint) -> list[str]:
     return harmless_lines(str(answer.get("text") or ""))
 
 
-def settings_page(rows: Sequence[tuple[str, object, str]], *, cells: int | None, paint: Paint) -> list[str]:
-    """Show the effective settings: key, value, where the value comes from."""
+def settings_page(
+    rows: Sequence[tuple[str, object, str]], file: Answer, *, cells: int | None, paint: Paint
+) -> list[str]:
+    """Show the effective settings: key, value, where the value comes from; then the file, and whether it is there."""
     columns = [Column("KEY", fixed=True), Column("VALUE"), Column("FROM", keep_end=True)]
     shown: list[list[Cell | str]] = [
         [Cell(harmless(key), "bold"), _setting(value), Cell(harmless(source), "dim")]
         for key, value, source in rows
     ]
-    return table(columns, shown, cells=cells, paint=paint)
+    path = text_of(file, "path")
+    if file.get("exists") is True:
+        last = paint(f"the file is {path}", "dim")
+    else:
+        last = paint(f"there is no file {path}", "yellow" if file.get("named") is True else "dim")
+    return [*table(columns, shown, cells=cells, paint=paint), *fitted([last], cells)]
 
 
 def _setting(value: object) -> str:

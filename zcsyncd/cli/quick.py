@@ -11,6 +11,7 @@ import sys
 
 from zcsyncd.bus.client import Client
 from zcsyncd.bus.endpoint import read_endpoint
+from zcsyncd.cli.terminal import terminal_cells, tilde, write
 from zcsyncd.places import SOCKET_VARIABLE, default_address, state_dir
 
 TYPE_CHECKING = False
@@ -45,8 +46,9 @@ def _address(env: Mapping[str, str]) -> str | None:
 
 def _show(answer: dict[str, object], env: Mapping[str, str], *, as_json: bool) -> None:
     if as_json:
-        print(json.dumps(answer, indent=2))
+        write(json.dumps(answer, indent=2) + "\n")
         return
+    from zcsyncd.cli.calling import called
     from zcsyncd.cli.render import Paint, wants_colour
     from zcsyncd.cli.status_page import status_page
 
@@ -54,4 +56,5 @@ def _show(answer: dict[str, object], env: Mapping[str, str], *, as_json: bool) -
     paint = Paint(
         on=wants_colour(is_terminal=is_terminal, no_colour=env.get("NO_COLOR"), term=env.get("TERM"))
     )
-    print("\n".join(status_page(answer, paint=paint)))
+    lines = status_page(answer, home=tilde(env), program=called(), cells=terminal_cells(env), paint=paint)
+    write("".join(f"{line}\n" for line in lines))

@@ -88,10 +88,18 @@ def harmless_lines(text: str) -> list[str]:
 
 
 def width(text: str) -> int:
-    """Count the terminal cells that a harmless text takes: wide characters two, combining ones none."""
+    """Count the terminal cells that a harmless text takes: wide characters two, combining ones none, paint none."""
+    if "\x1b" in text:
+        text = _bare(text)
     if text.isascii():
         return len(text)
     return sum(_cells(character) for character in text)
+
+
+def _bare(text: str) -> str:
+    """Take the paint off; in a harmless text every escape character is `Paint`'s."""
+    first, *painted = text.split("\x1b[")
+    return first + "".join(part.partition("m")[2] for part in painted)
 
 
 def _cells(character: str) -> int:
@@ -116,10 +124,13 @@ def cut(text: str, cells: int, *, keep_end: bool = False) -> str:
 
 def _take(text: str, cells: int) -> str:
     taken = 0
+    in_paint = False
     for position, character in enumerate(text):
-        taken += _cells(character)
+        in_paint = in_paint or character == "\x1b"
+        taken += 0 if in_paint else _cells(character)
         if taken > cells:
             return text[:position]
+        in_paint = in_paint and character != "m"
     return text
 
 
@@ -133,33 +144,59 @@ LEAST_ROOM = 8
 """A terminal narrower than this cannot be served sensibly."""
 
 
-def wrapped(text: str, cells: int | None) -> list[str]:
+def wrapped(text: str, cells: int | None, *, hang: int = 0) -> list[str]:
     """Break a harmless text at blanks into lines of at most `cells` cells; None breaks nothing.
 
-    A word that is wider than a line is broken inside, so that nothing is lost.
+    Lines after the first begin with `hang` blanks. A word that is wider than a line is broken inside, so that nothing
+    is lost; only a path is left whole, so that it can be copied, and is then the one thing that is wider than `cells`.
     """
     if cells is None or width(text) <= cells:
         return [text]
-    room = max(cells, LEAST_ROOM)
+    room = max(cells, LEAST_ROOM + hang)
     lines: list[str] = []
-    line = ""
-    for word in _words(text, room):
-        if line and width(line) + 1 + width(word) > room:
-            lines.append(line)
-            line = word
+    line, margin = "", ""
+    for word in _words(text, room - hang):
+        if line == margin:
+            line += word
+        elif width(line) + 1 + width(word) > room:
+            lines.append(line.rstrip(" "))
+            margin = " " * hang
+            line = margin + word
         else:
-            line = f"{line} {word}" if line else word
+            line += " " + word
     return [*lines, line]
+
+
+def fitted(lines: Iterable[str], cells: int | None, *, hang: int = 4) -> list[str]:
+    """Break lines as `wrapped` does, each going on under its own beginning, `hang` cells further in."""
+    if cells is None:
+        return [*lines]
+    made: list[str] = []
+    for line in lines:
+        text = line.lstrip(" ")
+        margin = " " * (len(line) - len(text))
+        made += [margin + part for part in wrapped(text, cells - len(margin), hang=hang)]
+    return made
 
 
 def _words(text: str, cells: int) -> Iterable[str]:
     for word in text.split(" "):
         rest = word
-        while width(rest) > cells:
+        is_whole = width(word) <= cells or _is_path(word)
+        while not is_whole and width(rest) > cells:
             piece = _take(rest, cells)
             yield piece
             rest = rest[len(piece) :]
         yield rest
+
+
+def _is_path(word: str) -> bool:
+    return (_bare(word) if "\x1b" in word else word).lstrip("(`").startswith(("/", "~/", "\\\\"))
+
+
+def with_program(text: str, program: str) -> str:
+    """Give a text in which each command between backticks begins with what calls this program here."""
+    return text.replace("`zcsyncd ", f"`{program} ")
 
 
 class Paint:

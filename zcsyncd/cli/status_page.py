@@ -1,27 +1,44 @@
 """The answer to `status` as text. Pure.
 
-`zcsyncd status` imports this module on its fast path: nothing heavy here.
+Rule 1: `zcsyncd status` imports this module on its fast path: nothing heavy here.
 """
 
 from __future__ import annotations
 
 from zcsyncd.cli.answer import Answer, names_of, number_of, object_of, rows_of, text_of
-from zcsyncd.cli.render import Paint, amount, counted, duration, harmless, pad
+from zcsyncd.cli.render import Paint, amount, counted, duration, fitted, pad, with_program
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+NAME_CELLS = 8
+"""Width of the names at the left; what they name goes on under itself."""
+GAP = "  "
 
 
-def status_page(answer: Answer, *, paint: Paint) -> list[str]:
-    """Show how the daemon is: one line a subject, and a line for each thing that a person should know."""
+def status_page(answer: Answer, *, home: str, program: str, cells: int | None, paint: Paint) -> list[str]:
+    """Show how the daemon is: one line a subject, one for each tree that is watched, one for each caution.
+
+    `home` is what `~` stands for, empty for nothing; `program` what a person types to call this command; `cells` the
+    width to keep to, None for none.
+    """
     daemon = object_of(answer, "daemon")
     rows = [
         ("daemon", _daemon(daemon, paint)),
-        ("watching", _watching(daemon)),
+        ("watching", text_of(daemon, "watcher")),
+        *(("tree", _tree(tree, home, paint)) for tree in rows_of(daemon, "trees")),
         ("memory", _memory(answer, paint)),
-        ("bus", _bus(object_of(answer, "bus"))),
+        ("bus", _bus(object_of(answer, "bus"), home)),
         ("last", _last(daemon)),
+        *(("job", _job(job, paint)) for job in rows_of(answer, "jobs")),
     ]
-    lines = [f"{paint(pad(name, 8), 'dim')}  {text}" for name, text in rows if text]
-    lines += [f"{paint(pad('job', 8), 'dim')}  {_job(job, paint)}" for job in rows_of(answer, "jobs")]
-    return [*lines, *(paint(line, "yellow") for line in _cautions(answer, daemon))]
+    lines = [f"{paint(pad(name, NAME_CELLS), 'dim')}{GAP}{text}" for name, text in rows if text]
+    lines += [
+        paint(f"{pad('caution', NAME_CELLS)}{GAP}{with_program(text, program)}", "yellow")
+        for text in _cautions(answer, daemon, home)
+    ]
+    return fitted(lines, cells, hang=NAME_CELLS + len(GAP))
 
 
 def _daemon(daemon: Answer, paint: Paint) -> str:
@@ -39,8 +56,22 @@ def _daemon(daemon: Answer, paint: Paint) -> str:
     return ", ".join(word for word in words if word)
 
 
-def _watching(daemon: Answer) -> str:
-    return text_of(daemon, "watcher")
+def _tree(tree: Answer, home: str, paint: Paint) -> str:
+    """Show one place in which memory directories are looked for."""
+    kind = text_of(tree, "kind")
+    if tree.get("exists") is False:
+        how = paint("not there yet", "dim")
+    elif kind == "polling":
+        how = "polled"
+    else:
+        how = f"{kind}, {counted(number_of(tree, 'watches'), 'watch', 'watches')}"
+    return f"{text_of(tree, 'layout')}{GAP}{_short(text_of(tree, 'base'), home)}{GAP}{how}"
+
+
+def _short(path: str, home: str) -> str:
+    """Write a path below the home with `~`."""
+    home = home.rstrip("/\\")
+    return "~" + path[len(home) :] if home and path[: len(home) + 1] in (f"{home}/", f"{home}\\") else path
 
 
 def _memory(answer: Answer, paint: Paint) -> str:
@@ -59,11 +90,11 @@ def _memory(answer: Answer, paint: Paint) -> str:
     return ", ".join(words)
 
 
-def _bus(bus: Answer) -> str:
+def _bus(bus: Answer, home: str) -> str:
     if not bus:
         return ""
     return (
-        f"{text_of(bus, 'address')}, {counted(number_of(bus, 'connections'), 'connection')}, "
+        f"{_short(text_of(bus, 'address'), home)}, {counted(number_of(bus, 'connections'), 'connection')}, "
         f"{counted(number_of(bus, 'subscriptions'), 'subscription')}, "
         f"{counted(number_of(bus, 'published'), 'event')} told, {number_of(bus, 'dropped'):,} dropped"
     )
@@ -76,7 +107,7 @@ def _last(daemon: Answer) -> str:
         if daemon.get(member) is not None
     ]
     if daemon.get("driftFound"):
-        words.append(f"{number_of(daemon, 'driftFound'):,} changes found by a scan only")
+        words.append(f"{counted(number_of(daemon, 'driftFound'), 'change')} found by a scan only")
     return ", ".join(words)
 
 
@@ -91,25 +122,35 @@ def _job(job: Answer, paint: Paint) -> str:
     return ", ".join(words)
 
 
-def _cautions(answer: Answer, daemon: Answer) -> list[str]:
-    lines = [f"polled, so changes are found later: {base}" for base in _items(daemon, "degraded")]
+# -- what a person should know ---------------------------------------------------------------------------------------
+
+
+def _cautions(answer: Answer, daemon: Answer, home: str) -> Iterator[str]:
+    bases = {tree.get("base") for tree in rows_of(daemon, "trees")}
+    for place in rows_of(daemon, "degraded"):
+        # What is no tree is the daemon's own: a journal that takes nothing, because the disk is full.
+        is_own = bool(bases) and place.get("base") not in bases
+        what = "does not work" if is_own else "polled, so changes are found later"
+        yield f"{what}: {_short(text_of(place, 'base'), home)}: {text_of(place, 'reason')}"
     if daemon.get("packageSkew"):
-        lines.append(
-            f"the daemon runs other code than is installed ({text_of(daemon, 'packageSkew')}): start it again"
+        yield (
+            f"the daemon runs other code than is installed now ({text_of(daemon, 'packageSkew')}): "
+            "`zcsyncd stop`, and start it again"
         )
-    lines += [
-        f"asked for, not kept (`zcsyncd dirs --allow DIR`): {asked}" for asked in _items(answer, "asked")
-    ]
-    lines += [f"environment: {difference}" for difference in _items(answer, "environment")]
-    return [*lines, *names_of(daemon, "complaints")]
+    for asked in rows_of(answer, "asked"):
+        # Whole and as it is: it is there to be copied.
+        yield (
+            f"asked for, not kept until `zcsyncd dirs --allow DIR`: {text_of(asked, 'dir')}"
+            + (f" ({text_of(asked, 'reason')})" if asked.get("reason") is not None else "")
+        )
+    for difference in rows_of(answer, "environment"):
+        yield _environment(difference)
+    yield from names_of(daemon, "complaints")
 
 
-def _items(answer: Answer, name: str) -> list[str]:
-    """Give a list's items as text, an object's members joined."""
-    value = answer.get(name)
-    if not isinstance(value, list):
-        return []
-    return [
-        ": ".join(text_of(item, member) for member in item) if isinstance(item, dict) else harmless(str(item))
-        for item in value
-    ]
+def _environment(difference: Answer) -> str:
+    name = text_of(difference, "name")
+    host = text_of(difference, "host", "a host")
+    theirs = f"{name}={text_of(difference, 'session')}" if difference.get("session") else f"no {name}"
+    ours = text_of(difference, "daemon") if difference.get("daemon") else "none"
+    return f"sessions of {host} have {theirs}, the daemon has {ours}: it looks for memory elsewhere than they"

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from zcsyncd.cli.answer import Answer, names_of, number_of, object_of, rows_of, text_of
 from zcsyncd.cli.pages import SEVERITY_STYLES, counts_cell, finding_lines
-from zcsyncd.cli.render import Paint, counted, cut, harmless
+from zcsyncd.cli.render import Paint, counted, fitted, harmless
 
 MOST_LINES = 20
 """More changes of one event are counted, not listed; `--json` has them all."""
@@ -26,7 +26,8 @@ _KIND_STYLES = {
 def event_lines(event: Answer, *, label: str, clock: str, cells: int | None, paint: Paint) -> list[str]:
     """Tell one event: a line of time, project, topic and sum, then a line for each thing that changed.
 
-    `label` is a short name of the event's directory, empty for none; `clock` the time as it is shown.
+    `label` is a short name of the event's directory, empty for none; `clock` the time as it is shown; `cells` the
+    width to keep to, None for none.
     """
     topic = str(event.get("topic", ""))
     data = object_of(event, "data")
@@ -41,9 +42,7 @@ def event_lines(event: Answer, *, label: str, clock: str, cells: int | None, pai
     shown = [INDENT + line for line in details[:MOST_LINES]]
     if len(details) > MOST_LINES:
         shown.append(f"{INDENT}… and {len(details) - MOST_LINES} more (--json tells them all)")
-    if cells is not None and not paint.on:
-        shown = [cut(line, cells) for line in shown]
-    return ["  ".join(head), *shown]
+    return [*fitted(["  ".join(head)], cells), *fitted(shown, cells, hang=2)]
 
 
 _Told = tuple[str, list[str]]

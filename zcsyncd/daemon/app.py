@@ -130,15 +130,16 @@ class Daemon:
         await self.watch.start()
         self._river = asyncio.create_task(self.pipeline.run())
         self._river.add_done_callback(self._river_ended)
+        gc.disable()  # a first scan makes records that stay: nothing to collect, and much to walk
         await self.pipeline.scan("start")
         self.store.work.note_adopted()
         self.store.commit()
         self.pipeline.ready = True
         self.ready.set()
         # What is kept from here on lives as long as the daemon: the collector need not walk it at every change.
-        gc.collect()
         gc.freeze()
         gc.set_threshold(GC_ALLOCATIONS, 20, 50)
+        gc.enable()
         log.info("daemon ready directories=%d", len(self.store.kept))
         self.schedule.every("check-point", MINUTE_S, self._check_point)
         self.schedule.every("retention", HOUR_S, self._retain)

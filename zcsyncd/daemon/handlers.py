@@ -12,7 +12,7 @@ import os
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
-from zcsyncd.bus.connection import session_of
+from zcsyncd.bus.connection import Session, session_of
 from zcsyncd.bus.events import StoredEvent
 from zcsyncd.bus.limits import LINE_BYTES, PROTOCOL, READY_WAIT_S
 from zcsyncd.bus.requests import METHODS, describe
@@ -117,18 +117,14 @@ class Handlers:
         if params.get("cwd"):
             found = self._daemon.territory.resolve(_absolute(params["cwd"], "cwd"))
             wanted.add(self._subscribed(call.link, found.dir or found.computed_dir))
-        reach, link = _Reach(self, call.link), call.link
-        session = link.session
-        own = (session.host, session.id) if session and session.scope != "all" else None
+        reach = _Reach(self, call.link)
 
         def wants(event: StoredEvent) -> bool:
             if event.directory is None:
                 passes = not named
-            elif named:
-                passes = event.directory in wanted
             else:
-                passes = reach.holds(event.directory)
-            return passes and (own is None or event.session is None or event.session == own)
+                passes = (not named or event.directory in wanted) and reach.holds(event.directory)
+            return passes and (event.session is None or reach.is_own(event.session))
 
         number, cursor = call.link.subscribe(params.get("topics") or ["*"], wants, params.get("since"))
         return {"subscription": number, "cursor": cursor}
@@ -405,13 +401,19 @@ class _Reach:
     def __init__(self, handlers: Handlers, link: Link) -> None:
         self._handlers = handlers
         self._link = link
-        self._generation = -1
+        self._known: tuple[int, Session | None] | None = None
         self._scope: frozenset[str] | None = None
+
+    def is_own(self, session: tuple[str, str]) -> bool:
+        """Tell whether the connection hears of a session's reads: of its own only, unless it reaches all."""
+        own = self._link.session
+        return own is None or own.scope == "all" or session == (own.host, own.id)
 
     def holds(self, directory: str) -> bool:
         """Tell whether the connection reaches a directory."""
-        if self._generation != self._handlers.generation:
-            self._generation = self._handlers.generation
+        now = (self._handlers.generation, self._link.session)
+        if self._known != now:
+            self._known = now
             try:
                 self._scope = self._handlers.scope(self._link)
             except Exception:

@@ -33,7 +33,8 @@ def _harmless(text: str) -> str:
 
 class _PrivateFile(logging.handlers.RotatingFileHandler):
     def _open(self):  # type: ignore[no-untyped-def]  # noqa: ANN202  as logging declares it
-        descriptor = os.open(self.baseFilename, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0)
+        descriptor = os.open(self.baseFilename, flags, 0o600)
         return open(descriptor, self.mode, encoding=self.encoding, errors="backslashreplace")
 
 
@@ -54,8 +55,13 @@ def set_up_logs(path: str, *, level: str, max_bytes: int, keep: int) -> None:
         logger.addHandler(handler)
     logger.setLevel(_LEVELS[level])
     logger.propagate = False
-    # A job that fails is told by `status`; APScheduler's own words go to our log too.
-    foreign = logging.getLogger("apscheduler")
-    foreign.handlers[:] = handlers
-    foreign.setLevel(logging.ERROR)
-    foreign.propagate = False
+    # What the libraries have to say goes to our log too, as far as it is a failure.
+    for name, least in (
+        ("apscheduler", logging.ERROR),
+        ("asyncio", logging.ERROR),
+        ("watchdog", logging.ERROR),
+    ):
+        foreign = logging.getLogger(name)
+        foreign.handlers[:] = handlers
+        foreign.setLevel(least)
+        foreign.propagate = False

@@ -75,6 +75,7 @@ def _daemon(daemon: Daemon, *, all_roots: bool) -> dict[str, object]:
             {
                 "layout": tree.layout,
                 "base": tree.base,
+                "exists": os.path.isdir(tree.base),
                 "kind": tree.kind,
                 "watches": tree.watches,
                 "lastEventAt": None

@@ -92,8 +92,11 @@ class Territory:
 
     def judge(self, directory: str, named_by: NamedBy, project: str | None = None) -> Ownness:
         """Tell whether a directory is own, asked for, or never to be kept."""
-        person = home(self.env)
         real = os.path.realpath
+        for path in (directory, real(directory)):
+            if self._is_above(path):
+                return Ownness("never", f"{path} holds the memory directories of several projects")
+        person = home(self.env)
         agents = [os.path.join(person, name) for name in AGENT_DIRECTORIES]
         around = Surroundings(
             roots=tuple(dict.fromkeys(real(root.path) for root in self.roots)),
@@ -114,6 +117,15 @@ class Territory:
             owner=owner if around.uid is not None else None,
             in_place=self._covered(directory) or self._covered(real(directory)),
         )
+
+    def _is_above(self, directory: str) -> bool:
+        """Tell whether a place lies above, or on the way to, where a layout puts memory directories."""
+        for tree in self.grounds.trees:
+            if tree.levels and tree.directory_of(directory, os.sep) is None:
+                prefix = directory.rstrip(os.sep) + os.sep
+                if (tree.base + os.sep).startswith(prefix) or directory.startswith(tree.base + os.sep):
+                    return True
+        return False
 
     def _covered(self, directory: str) -> bool:
         """Tell whether a layout puts a memory directory there, not just a person's word."""
@@ -185,7 +197,8 @@ class Territory:
         resolution = self.resolve(cwd)
         # The computed one too, existing or not: the session hears of its coming and going.
         wanted = [resolution.dir or resolution.computed_dir, *resolution.others]
-        wanted += [path for path in dirs if self._take_named(os.path.normpath(path), ZCODE_NAME, "client")]
+        named = [os.path.normpath(path) for path in dirs]
+        wanted += [path for path in named if self._take_named(path, ZCODE_NAME, "client")]
         return frozenset(self.grounds.chief.get(path, path) for path in wanted if path not in self.asked)
 
     def learn(self, cwd: str) -> bool:

@@ -141,18 +141,23 @@ class DemoHome:
         return next((line for line in reversed(lines) if line.strip()), "nothing")
 
     def _clean_up(self) -> None:
-        if self._daemon is not None:
-            self._stop(self._daemon)
-        shutil.rmtree(self.place, ignore_errors=True)
+        try:
+            if self._daemon is not None:
+                self._stop(self._daemon)
+        finally:
+            shutil.rmtree(self.place, ignore_errors=True)
 
     def _stop(self, daemon: subprocess.Popen[bytes]) -> None:
         from zcsyncd.cli.asking import Daemon
 
-        if daemon.poll() is None:
-            with suppress(ZcsyncdError):
-                Daemon(self.env).stop(wait_for_exit=False)
         try:
+            if daemon.poll() is None:
+                with suppress(ZcsyncdError):
+                    Daemon(self.env).stop(wait_for_exit=False)
             daemon.wait(STOP_S)
         except subprocess.TimeoutExpired:
-            daemon.kill()
-            daemon.wait()
+            pass
+        finally:
+            if daemon.poll() is None:
+                daemon.kill()
+                daemon.wait()

@@ -9,22 +9,25 @@ from __future__ import annotations
 import os
 import queue
 import signal
+import sys
 import threading
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from zcsyncd.cli.answer import Answer, object_of, rows_of
 from zcsyncd.cli.asking import Daemon
+from zcsyncd.cli.calling import as_called
 from zcsyncd.cli.console import clock
-from zcsyncd.cli.render import bar
+from zcsyncd.cli.render import bar, fitted
 from zcsyncd.cli.telling import event_lines
 from zcsyncd.demo.home import PROJECT, DemoHome
 from zcsyncd.demo.saving import save_as_pi, save_as_zcode, text_of
 from zcsyncd.errors import NoDaemon, NotReady
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from zcsyncd.cli.console import Console
 
@@ -33,6 +36,9 @@ PACE_VARIABLE = "ZCSYNCD_DEMO_PACE"
 WAIT_S = 10.0
 """How long an event may take before the demo says that it is missing."""
 CELLS = 78
+"""Width of a caption."""
+MARGIN = "   "
+"""What events and remarks stand behind."""
 MISSING = 1
 """Exit code: an event that was to come did not come."""
 
@@ -70,17 +76,36 @@ UNITS_ENTRY = (
 
 def run_demo(console: Console) -> int:
     """Run the demo; give 0 when every event came that was to come, else 1."""
-    before = signal.signal(signal.SIGTERM, _interrupt)
-    try:
+    with _orderly_end():
         console.say(_caption("A throw-away home: your own files are not touched", console))
         with DemoHome(console.env) as home:
             return _Show(console, home).run()
+
+
+@contextmanager
+def _orderly_end() -> Iterator[None]:
+    """Have every polite way to end the demo, a terminal that is closed too, be an interrupt: the home is removed.
+
+    A terminal that is closed may say so twice: from the first word on, none disturbs the removal.
+    """
+    numbers = [signal.SIGINT, signal.SIGTERM]
+    if sys.platform != "win32":
+        numbers.append(signal.SIGHUP)
+
+    def interrupt(_number: int, _frame: object) -> None:
+        for number in numbers:
+            signal.signal(number, signal.SIG_IGN)
+        raise KeyboardInterrupt
+
+    # What is ignored already (nohup) stays so.
+    before = {number: now for number in numbers if (now := signal.getsignal(number)) is not signal.SIG_IGN}
+    for number in before:
+        signal.signal(number, interrupt)
+    try:
+        yield
     finally:
-        signal.signal(signal.SIGTERM, before)
-
-
-def _interrupt(_number: int, _frame: object) -> None:
-    raise KeyboardInterrupt
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _caption(text: str, console: Console) -> list[str]:
@@ -222,10 +247,10 @@ class _Show:
             event,
             label="",
             clock=clock(str(event.get("time"))),
-            cells=self.console.cells,
+            cells=None if self.console.cells is None else self.console.cells - len(MARGIN),
             paint=self.console.paint,
         )
-        self.console.say(f"   {line}" for line in lines)
+        self.console.say(MARGIN + line for line in lines)
         return event
 
     def _caption(self, text: str) -> None:
@@ -233,7 +258,7 @@ class _Show:
         self._pause(1)
 
     def _say(self, *lines: str) -> None:
-        self.console.say(lines)
+        self.console.say(fitted(map(as_called, lines), self.console.cells, hang=0))
 
 
 def _pace(env: Mapping[str, str]) -> float:

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 MAX_TITLE_CHARS = 1_000
 MAX_HOOK_CHARS = 4_000
 """An event must hold an entry; what is longer is cut with `…`."""
+MAX_ENTRIES = 5_000
+"""Entries that are read where the model gets none any more: whoever has this many is told by `index-over-lines`, and a
+hundred thousand of them would keep the loop for seconds at every save."""
 MAX_ODD_CHARS = 1_000_000
 """Forty prompts full: so much is looked at of lines that hold links but are not in the written form."""
 ODD_LINE_CHARS = 200
@@ -130,6 +133,8 @@ class _Reader:
 
     def read(self) -> Page:
         for number, offset, text in self._lines():
+            if len(self._page.entries) >= MAX_ENTRIES and offset >= self._cut:
+                break
             place = None
             if self._fences is not None or self._comments:
                 commented = self._is_commented(offset)

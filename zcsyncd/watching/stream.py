@@ -405,7 +405,9 @@ class Watch:
     # -- canaries
 
     def _make_canary_dir(self) -> None:
-        os.makedirs(self._canary_dir, mode=0o700, exist_ok=True)
+        # Not its parents: the directory above is the caller's, with the caller's mode.
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(self._canary_dir, mode=0o700)
         os.chmod(self._canary_dir, 0o700)
 
     async def _sing(self) -> bool:
