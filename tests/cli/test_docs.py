@@ -1,4 +1,4 @@
-"""README and docs/cli.md say what the program does: verbs, options, exit codes, topics, links, places."""
+"""The pages say what the program does: verbs, options, exit codes, links, places; methods, parameters, topics."""
 
 import re
 from pathlib import Path
@@ -11,6 +11,7 @@ from zcsyncd.cli.main import build_parser
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+PROTOCOL = (ROOT / "docs" / "protocol.md").read_text(encoding="utf-8")
 CLI = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
 
 
@@ -57,10 +58,89 @@ def test_topics_in_the_readme_are_the_protocols():
     assert named <= known
 
 
-@pytest.mark.parametrize("name", ["README.md", "docs/cli.md"])
+def sections():
+    """Give what docs/protocol.md says of each method, by name; *Not yet* is none."""
+    text = PROTOCOL.split("\n## 4. ")[1].split("\n## 5. ")[0]
+    found = dict(re.findall(r"^### (\S+)\n+(.*?)(?=^### |\Z)", text, re.MULTILINE | re.DOTALL))
+    found["hello"] = PROTOCOL.split("\n## 3. ")[1].split("\n## 4. ")[0]
+    return {name: part for name, part in found.items() if name != "Not"}
+
+
+def named_parameters(text):
+    """Give the parameters of a section, from its table or its first sentence; true for one that may be left out."""
+    rows = re.findall(r"^\| (`.*?) \|", text, re.MULTILINE) if "| parameter |" in text else []
+    while (outer := re.sub(r"\([^()]*\)", "", text)) != text:
+        text = outer
+    first = re.split(r"\.\s", text)[0]
+    named = re.findall(r"`([\w.]+)(\??)`", " ".join(rows) if rows else first)
+    return {name: bool(mark) for name, mark in named}
+
+
+def described_parameters(schema, prefix=""):
+    """Give the parameters of a method as `describe` has them; a session's members with the session's name."""
+    required = schema.get("required", [])
+    found = {}
+    for name, inner in schema.get("properties", {}).items():
+        if prefix + name == "session":
+            found |= described_parameters(inner, "session.")
+        else:
+            found[prefix + name] = name not in required
+    return found
+
+
+def test_the_protocols_page_names_exactly_the_methods():
+    """docs/protocol.md has a section for each method of `describe`, and for no other."""
+    assert set(sections()) == set(describe()["methods"])
+
+
+@pytest.mark.parametrize("method", list(describe()["methods"]))
+def test_the_protocols_page_names_exactly_the_parameters(method):
+    """Each parameter of `describe` is named, and none that is not built; a `?` marks what may be left out."""
+    described = described_parameters(describe()["methods"][method]["params"])
+    named = named_parameters(sections()[method])
+    if method == "hello":  # its table says in words what may be left out
+        assert set(named) == set(described)
+    else:
+        assert named == described
+
+
+def topic_rows():
+    """Give the topics' table of docs/protocol.md: names to what is said of their data."""
+    table = PROTOCOL.split("| topic | data |\n|---|---|\n")[1].split("\n\n")[0]
+    rows = [row.strip("| ").split(" | ", 1) for row in table.replace(" | |\n", " |  |\n").splitlines()]
+    return {
+        name: row[1] if len(row) > 1 else ""
+        for row in rows
+        for name in re.findall(r"`([a-z-]+/[a-z-]+)`", row[0])
+    }
+
+
+def test_the_protocols_page_names_exactly_the_topics():
+    """The table of topics has those of `describe`, and those that are marked as not built; each with all of its data."""
+    described = describe()["topics"]
+    named = topic_rows()
+    assert {name for name, said in named.items() if "*(not yet)*" not in said.split("`")[0]} == set(described)
+    for name, topic in described.items():
+        for member in topic["data"].get("properties", {}):
+            said = named[name] + PROTOCOL.split("**Replayed reads.**")[1]
+            assert re.search(rf"`\"?{member}\b", said), (name, member)
+
+
+def test_what_is_not_built_is_not_described():
+    """No method of *Not yet* is one that the daemon answers."""
+    text = PROTOCOL.split("### Not yet")[1].split("\n## ")[0]
+    methods = set(re.findall(r"`(\w+\.\w+)`", text)) - {"memory.read"}
+    assert methods
+    assert not methods & set(describe()["methods"])
+
+
+PAGES = ["README.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))]
+
+
+@pytest.mark.parametrize("name", PAGES)
 def test_links_lead_somewhere(name):
     """Every relative link of the page leads to a file of the repository."""
-    text = re.sub(r"```.*?```", "", (ROOT / name).read_text(encoding="utf-8"), flags=re.DOTALL)
+    text = re.sub(r"```.*?```|`[^`]*`", "", (ROOT / name).read_text(encoding="utf-8"), flags=re.DOTALL)
     for target in re.findall(r"\]\((?!https?:)([^)#]+)", text):
         assert ((ROOT / name).parent / target).exists(), target
 

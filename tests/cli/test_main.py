@@ -312,10 +312,14 @@ def test_an_interrupt_tells_a_person_where_to_go_on(shell, daemon):
     assert process.wait(20) == 130
     os.close(ours)
     cursor = re.search(r"zcsyncd: go on with `.*zcsyncd events --since (\S+)`", said)[1]
-    assert shell.run("stop").returncode == 0
-    daemon.wait(20)
-    numbers = [int(part) for part in re.findall(r"[0-9a-f]+:(\d+)", cursor)]
-    assert numbers and numbers[0] > 1
+    (memory / "b.md").write_text("---\nname: b\ndescription: c\n---\n")
+    following = shell.start("events", "--since", cursor, "--json")
+    assert following.stdout is not None
+    event = json.loads(following.stdout.readline())
+    following.kill()
+    following.communicate(timeout=20)
+    assert event["topic"] == "memory/changed"
+    assert [change["file"] for change in event["data"]["changes"]] == ["b.md"]
 
 
 def test_a_closed_stdout_is_no_bug(shell, samples):

@@ -331,7 +331,10 @@ def test_settings_as_a_table():
         "the file is /c.yaml",
     ]
     missing = {"path": "/c.yaml", "exists": False, "named": True}
-    assert settings_page([], missing, cells=None, paint=PLAIN)[-1] == "there is no file /c.yaml"
+    said = "ZCSYNCD_CONFIG names /c.yaml but there is no such file"
+    assert settings_page([], missing, cells=None, paint=PLAIN)[-1] == said
+    usual = {**missing, "named": False}
+    assert settings_page([], usual, cells=None, paint=PLAIN)[-1] == "there is no file /c.yaml"
     assert "\x1b[33m" in settings_page([], missing, cells=None, paint=Paint(on=True))[-1]
 
 

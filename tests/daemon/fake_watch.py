@@ -18,7 +18,6 @@ class FakeWatch:
     def __init__(self) -> None:
         self.now = 1000.0
         self.holds: dict[tuple[str, str], float] = {}
-        self.rewatched = 0
         self.on_rewatch: Callable[[], None] = lambda: None
         self._items: deque[Item] = deque()
         self._news = asyncio.Event()
@@ -36,8 +35,9 @@ class FakeWatch:
         self.holds[directory, path] = until
 
     async def rewatch(self) -> None:
-        self.rewatched += 1
         self.on_rewatch()
+        for _ in range(3):  # a real one gives the loop its turns
+            await asyncio.sleep(0)
 
     async def settled(self) -> AsyncIterator[Item]:
         while True:

@@ -9,7 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zcsyncd.daemon.rows import distrusted, fact_from, fact_row, finding_from, finding_row, index_from, index_row
+from zcsyncd.daemon.rows import (
+    distrusted,
+    fact_from,
+    fact_row,
+    finding_from,
+    finding_row,
+    index_from,
+    index_row,
+)
 from zcsyncd.memory.audit.finding import Finding
 from zcsyncd.memory.fact import Fact, FileStat, Remark
 from zcsyncd.memory.index import Entry, Index
@@ -26,7 +34,20 @@ facts = st.builds(
     st.booleans(), st.booleans(), remarks,
 )  # fmt: skip
 indexes = st.builds(
-    Index, texts, stats, numbers, maybe, maybe, maybe, numbers, numbers, st.booleans(), entries, names, names, remarks
+    Index,
+    texts,
+    stats,
+    numbers,
+    maybe,
+    maybe,
+    maybe,
+    numbers,
+    numbers,
+    st.booleans(),
+    entries,
+    names,
+    names,
+    remarks,
 )
 findings = st.builds(
     Finding, texts, texts, st.sampled_from(["error", "warning", "info"]), maybe, maybe, st.none() | numbers, texts,
@@ -152,7 +173,9 @@ def test_another_version_reads_every_file_again():
 
 def test_a_row_is_one_line_of_ascii():
     """Whatever a name holds, the row is text that SQLite and a person's tools take."""
-    odd = Fact(**{**{field.name: getattr(FACT, field.name) for field in fields(Fact)}, "file": "\ud83d\n名.md"})
+    odd = Fact(
+        **{**{field.name: getattr(FACT, field.name) for field in fields(Fact)}, "file": "\ud83d\n名.md"}
+    )
     assert fact_row(odd).isascii()
     assert "\n" not in fact_row(odd)
     assert json.loads(fact_row(odd))[0] == odd.file

@@ -184,7 +184,9 @@ def test_a_dismissal_is_of_a_finding(shelf):
     shelf.store.take(snapshot(fact("a.md", BROKEN), text="- [A](a.md) — x\n"), ZCODE)
     shelf.store.audit(DIR)
     shelf.store.commit()
-    assert [f["key"] for topic, data in shelf.told if topic == "memory/audit" for f in data["appeared"]] == [key]
+    assert [f["key"] for topic, data in shelf.told if topic == "memory/audit" for f in data["appeared"]] == [
+        key
+    ]
 
 
 # -- a disk that refuses
@@ -280,7 +282,9 @@ disks = st.fixed_dictionaries(
 )
 
 
-def seen(before: Snapshot | None, disk: dict[str, tuple[str, int]], page: str | None, mtime_ns: int) -> Snapshot:
+def seen(
+    before: Snapshot | None, disk: dict[str, tuple[str, int]], page: str | None, mtime_ns: int
+) -> Snapshot:
     """A look at a disk, which shares with the snapshot before what has not changed."""
     facts = {}
     for file, (text, inode) in disk.items():
@@ -309,9 +313,7 @@ def test_named_files_tell_the_same_as_a_full_comparison(first, then, pages, also
     before = seen(None, first, pages[0], 5)
     after = seen(before, then, pages[1], 6)
     differing = {
-        file
-        for file in {*before.facts, *after.facts}
-        if before.facts.get(file) is not after.facts.get(file)
+        file for file in {*before.facts, *after.facts} if before.facts.get(file) is not after.facts.get(file)
     }
     outcomes = []
     for files in (None, frozenset(differing | also)):

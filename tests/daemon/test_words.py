@@ -8,7 +8,15 @@ import pytest
 
 from zcsyncd.bus.limits import LINE_BYTES
 from zcsyncd.daemon.docket import Docket, FindingRow
-from zcsyncd.daemon.words import MAX_CHANGES, MAX_ENTRIES, MAX_FINDINGS, audit_data, changed_data, index_data, told
+from zcsyncd.daemon.words import (
+    MAX_CHANGES,
+    MAX_ENTRIES,
+    MAX_FINDINGS,
+    audit_data,
+    changed_data,
+    index_data,
+    told,
+)
 from zcsyncd.layouts.zcode import ZCODE
 from zcsyncd.memory.audit.finding import Finding
 from zcsyncd.memory.changes import Change
@@ -24,7 +32,9 @@ def index_of(text: str):
     return parse_index("MEMORY.md", content, FileStat(5, 5, len(content), 1), read_at_ns=9, caps=ZCODE.caps)
 
 
-@pytest.mark.parametrize(("number", "events"), [(0, []), (1, [1]), (500, [500]), (501, [500, 1]), (1200, [500, 500, 200])])
+@pytest.mark.parametrize(
+    ("number", "events"), [(0, []), (1, [1]), (500, [500]), (501, [500, 1]), (1200, [500, 500, 200])]
+)
 def test_changes_come_in_events_of_500(number, events):
     """All of them, in order; `more` on all events but the last."""
     data = [json.loads(text) for text in changed_data([Change("deleted", f"{n}.md") for n in range(number)])]
@@ -58,7 +68,7 @@ def test_entries_are_at_most_500_of_a_kind(number):
 
 
 def test_an_event_of_odd_names_fits_one_line():
-    """500 changes with the longest names that there are fit, with the event around them."""
+    """However long names are, each event fits a line with what stands around its data."""
     change = Change(
         "renamed",
         LONG_NAME,
@@ -69,9 +79,9 @@ def test_an_event_of_odd_names_fits_one_line():
         revision="1796055660123-123456",
         content_hash="0" * 64,
     )
-    (text,) = changed_data([change] * MAX_CHANGES)
-    assert text.isascii()
-    assert len(text) < LINE_BYTES - 4096
+    for text in changed_data([change] * MAX_CHANGES):
+        assert text.isascii()
+        assert len(text) < LINE_BYTES - 4096
 
 
 def test_the_largest_index_event_fits_one_line():
@@ -96,14 +106,26 @@ def test_findings_are_at_most_200_of_a_kind():
         FindingRow(
             1000,
             True,
-            Finding(f"c:{n}", "c", "error", LONG_NAME, LONG_NAME, n, "m" * 900, "h" * 500, fixable=True, graced=False),
+            Finding(
+                f"c:{n}",
+                "c",
+                "error",
+                LONG_NAME,
+                LONG_NAME,
+                n,
+                "m" * 900,
+                "h" * 500,
+                fixable=True,
+                graced=False,
+            ),
         )
         for n in range(MAX_FINDINGS + 1)
     ]
     docket = Docket({}, tuple(rows), tuple(rows), (MAX_FINDINGS + 1, 0, 0), None)
     text = audit_data("/home/u/memory", docket)
     data = json.loads(text)
-    assert len(data["appeared"]) == len(data["cleared"]) == MAX_FINDINGS
+    assert 100 < len(data["appeared"]) <= MAX_FINDINGS
+    assert 100 < len(data["cleared"]) <= MAX_FINDINGS
     assert data["more"] is True
     assert data["counts"] == {"error": 201, "warning": 0, "info": 0}
     assert len(text) < LINE_BYTES - 4096
@@ -111,7 +133,9 @@ def test_findings_are_at_most_200_of_a_kind():
 
 def test_a_finding_has_its_directory_and_its_history():
     """On the wire a finding tells where it is, since when, and how it stands."""
-    row = FindingRow(0, True, Finding("c:1", "c", "error", None, None, None, "m", None, fixable=False, graced=True))
+    row = FindingRow(
+        0, True, Finding("c:1", "c", "error", None, None, None, "m", None, fixable=False, graced=True)
+    )
     said = told("/m", row, pending=True, dismissed=True)
     assert said["dir"] == "/m"
     assert said["since"] == "1970-01-01T00:00:00.000Z"

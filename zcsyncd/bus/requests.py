@@ -203,6 +203,26 @@ _STATUS = Method(
                         _or_null(_STRING),
                         "version of the package that is installed now, if it is not the running one",
                     ),
+                    "startedAt": _TIME,
+                },
+                {
+                    "trees": _say(
+                        _array(
+                            _object(
+                                {
+                                    "layout": _STRING,
+                                    "base": _STRING,
+                                    "exists": _BOOLEAN,
+                                    "kind": _STRING,
+                                    "watches": _COUNT,
+                                    "lastEventAt": _or_null(_TIME),
+                                    "reason": _or_null(_STRING),
+                                }
+                            )
+                        ),
+                        "what is watched, and how; not told to a session",
+                    ),
+                    "complaints": _say(_array(_STRING), "what is wrong in settings; not told to a session"),
                 },
             ),
             "bus": _object(
@@ -215,7 +235,9 @@ _STATUS = Method(
                 }
             ),
             "counts": _object({"directories": _COUNT, "facts": _COUNT, "findings": _COUNTS}),
-            "asked": _say(_array(_object({"dir": _PATH})), "directories that wait for dirs.allow"),
+            "asked": _say(
+                _array(_object({"dir": _PATH, "reason": _STRING})), "directories that wait for dirs.allow"
+            ),
             "jobs": _array(
                 _object(
                     {
@@ -227,7 +249,11 @@ _STATUS = Method(
                 )
             ),
             "environment": _say(
-                _array(_object({"name": _STRING})),
+                _array(
+                    _object(
+                        {"name": _STRING, "host": _STRING, "session": _STRING, "daemon": _or_null(_STRING)}
+                    )
+                ),
                 "variables that sessions have set differently from the daemon",
             ),
         }
@@ -474,10 +500,17 @@ TOPICS: Mapping[str, Topic] = {
             },
         ),
     ),
-    "daemon/started": Topic("the daemon is ready"),
-    "daemon/stopping": Topic("the daemon leaves"),
+    "daemon/started": Topic("the daemon answers from now on", _object({"version": _STRING, "pid": _INTEGER})),
+    "daemon/stopping": Topic("the daemon leaves", _object({"pid": _INTEGER})),
     "daemon/rescanned": Topic(
-        "a full scan is done", _object({"drift": _say(_COUNT, "changes that only it found")})
+        "a full scan is done",
+        _object(
+            {
+                "reason": _say(_STRING, "asked, schedule, overflow, base-added, …"),
+                "base": _say(_or_null(_STRING), "the tree that was scanned; null: all"),
+                "drift": _say(_COUNT, "changes that only it found"),
+            }
+        ),
     ),
     "daemon/degraded": Topic(
         "a watch was lost or refused; polling took over", _object({"base": _STRING, "reason": _STRING})

@@ -221,8 +221,10 @@ def settings_page(
     path = text_of(file, "path")
     if file.get("exists") is True:
         last = paint(f"the file is {path}", "dim")
+    elif file.get("named") is True:
+        last = paint(f"ZCSYNCD_CONFIG names {path} but there is no such file", "yellow")
     else:
-        last = paint(f"there is no file {path}", "yellow" if file.get("named") is True else "dim")
+        last = paint(f"there is no file {path}", "dim")
     return [*table(columns, shown, cells=cells, paint=paint), *fitted([last], cells)]
 
 

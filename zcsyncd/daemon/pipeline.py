@@ -135,8 +135,7 @@ class Pipeline:
         there = set(self.grounds.directories())
         for directory in there ^ set(self.store.kept):
             if directory not in self._busy:
-                due = self._due.setdefault(directory, _Due())
-                due.whole = due.by_event = True
+                self._look_at_all(directory)
                 self._begin(directory)
 
     def _begin(self, directory: str) -> None:
@@ -160,27 +159,29 @@ class Pipeline:
 
     def _look_now(self, directory: str, named: frozenset[str]) -> None:
         kept = self.store.kept.get(directory)
+        reading = None
         try:
-            reading = (
-                look_at_named(
+            if kept is not None:
+                reading = look_at_named(
                     kept.snapshot,
                     kept.layout,
                     named,
                     believe_empty=self._believes_empty,
                     ignored=self._ignored,
                 )
-                if kept is not None
-                else None
-            )
         except OSError as error:
             self._in_vain(directory, error)
             return
         if reading is not None:
             self._take(directory, reading, by_event=True)
         else:
-            due = self._due.setdefault(directory, _Due())
-            due.whole = due.by_event = True
+            self._look_at_all(directory)
             self._begin(directory)
+
+    def _look_at_all(self, directory: str) -> None:
+        """Note that only a look at everything can tell."""
+        due = self._due.setdefault(directory, _Due())
+        due.whole = due.by_event = True
 
     async def _look_in_slices(self, directory: str) -> None:
         while (due := self._due.pop(directory, None)) is not None:
@@ -220,7 +221,11 @@ class Pipeline:
         if self.grounds.tree_of(directory) is None:
             found = 0
             self._let_go(directory)
-        elif kept is None and reading is not None and self._still_comes(directory, reading):
+        elif kept is None and reading is not None and reading.files is not None:
+            # What the look was compared with has been let go of meanwhile: only a look at everything can tell.
+            self._look_at_all(directory)
+            return
+        elif kept is None and reading is not None and self.ready and self._still_comes(directory, reading):
             return
         elif reading is None or self.grounds.chief.get(directory, directory) != directory:
             found = self.store.gone(directory)

@@ -18,7 +18,7 @@ from zcsyncd.layouts.own import NamedBy, Ownness, Surroundings, judge
 from zcsyncd.layouts.registry import LAYOUTS
 from zcsyncd.layouts.resolve import Resolution, resolve
 from zcsyncd.layouts.zcode import NAME as ZCODE_NAME
-from zcsyncd.places import home
+from zcsyncd.places import CONFIG_VARIABLE, home
 from zcsyncd.settings import known_roots, pi_memory_dir
 
 AGENT_DIRECTORIES = (".zcode", ".zcode/cli", ".pi", ".pi/agent", ".omp", ".omp/agent", ".claude", ".dsh")
@@ -66,6 +66,11 @@ class Territory:
         known = known_roots(self.env, self.settings)
         self.roots = known.roots
         self.complaints[:] = known.complaints
+        named_config = self.env.get(CONFIG_VARIABLE)
+        if named_config and not os.path.exists(named_config):
+            self._complain(
+                f"{CONFIG_VARIABLE} names {named_config}, which is not there: all settings are at their defaults"
+            )
         by_name = self.layouts()
         bases = {(tree := by_name[root.layout].tree(root.path)).base: tree for root in self.roots}
         self.grounds.trees = tuple(bases.values())  # what roots cover need not be watched by name

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from zcsyncd.daemon.docket import Docket, FindingRow
 from zcsyncd.layouts.layout import Caps
@@ -17,21 +17,45 @@ MAX_CHANGES = 500
 MAX_ENTRIES = 500
 """Entries of one kind in a `memory/index` event."""
 MAX_FINDINGS = 200
-"""Findings of one kind in a `memory/audit` event: with their messages they must fit one line."""
+"""Findings of one kind in a `memory/audit` event."""
+DATA_BYTES = 900_000
+"""How long an event's data may grow, whatever the numbers say: with what stands around it, it must fit one line."""
+TEXT_CHARS = 4_000
+"""Of a longer description an event tells the beginning: it is news, not the fact."""
 
 encode = json.JSONEncoder(separators=(",", ":")).encode
-"""ASCII JSON: a name that is not UTF-8 travels as an escaped lone surrogate."""
+"""ASCII JSON: a name that is not UTF-8 travels as an escaped lone surrogate. One character is one byte."""
 
 
 def changed_data(changes: Sequence[Change]) -> Iterator[str]:
     """Give the data of the `memory/changed` events for one batch."""
-    for start in range(0, len(changes), MAX_CHANGES):
-        data: dict[str, object] = {
-            "changes": [_change(change) for change in changes[start : start + MAX_CHANGES]]
-        }
-        if start + MAX_CHANGES < len(changes):
-            data["more"] = True
-        yield encode(data)
+    waiting: list[str] = []
+    size = 0
+    for change in changes:
+        text = encode(_change(change))
+        if waiting and (len(waiting) == MAX_CHANGES or size + len(text) > DATA_BYTES):
+            yield f'{{"changes":[{",".join(waiting)}],"more":true}}'
+            waiting, size = [], 0
+        waiting.append(text)
+        size += len(text) + 1
+    if waiting:
+        yield f'{{"changes":[{",".join(waiting)}]}}'
+
+
+def _fitting(items: Iterable[object], most: int, most_bytes: int) -> tuple[list[object], bool]:
+    """Take items from the first on as far as they fit; tell whether any were left out."""
+    taken: list[object] = []
+    size = 0
+    for item in items:
+        size += len(encode(item)) + 1
+        if len(taken) == most or size > most_bytes:
+            return taken, True
+        taken.append(item)
+    return taken, False
+
+
+def _cut(text: str | None) -> str | None:
+    return text if text is None or len(text) <= TEXT_CHARS else text[:TEXT_CHARS] + "…"
 
 
 def _change(change: Change) -> dict[str, object]:
@@ -40,8 +64,8 @@ def _change(change: Change) -> dict[str, object]:
         "file": change.file,
         "unit": change.unit,
         "from": change.from_,
-        "name": change.name,
-        "description": change.description,
+        "name": _cut(change.name),
+        "description": _cut(change.description),
         "type": change.type,
         "revision": change.revision,
         "contentHash": change.content_hash,
@@ -52,42 +76,47 @@ def _change(change: Change) -> dict[str, object]:
 def index_data(before: Index | None, after: Index | None, caps: Caps) -> str:
     """Give the data of a `memory/index` event."""
     differing = entry_changes(before, after)
+    parts = DATA_BYTES // 4
+    added, more_added = _fitting(map(_entry, differing.added), MAX_ENTRIES, parts)
+    removed, more_removed = _fitting(map(_entry, differing.removed), MAX_ENTRIES, parts)
+    changed, more_changed = _fitting(map(_entry, differing.changed), MAX_ENTRIES, parts)
+    beyond, _ = _fitting(after.beyond if after else (), MAX_ENTRIES, parts)
     data: dict[str, object] = {
         "revision": revision(after.stat.mtime_ns, after.stat.size) if after else None,
         "contentHash": after.content_hash if after else None,
         "textHash": after.text_hash if after else None,
-        "added": _entries(differing.added),
-        "removed": _entries(differing.removed),
-        "changed": _entries(differing.changed),
+        "added": added,
+        "removed": removed,
+        "changed": changed,
         "caps": {
             "lines": after.lines if after else 0,
             "linesCap": caps.lines,
             "units": after.units if after else 0,
             "unitsCap": caps.units,
-            "beyond": list(after.beyond[:MAX_ENTRIES]) if after else [],
+            "beyond": beyond,
         },
     }
-    if max(len(differing.added), len(differing.removed), len(differing.changed)) > MAX_ENTRIES:
+    if more_added or more_removed or more_changed:
         data["more"] = True
     return encode(data)
 
 
-def _entries(entries: Sequence[Entry]) -> list[dict[str, object]]:
-    return [
-        {"target": entry.target, "title": entry.title, "hook": entry.hook, "line": entry.line}
-        for entry in entries[:MAX_ENTRIES]
-    ]
+def _entry(entry: Entry) -> dict[str, object]:
+    return {"target": entry.target, "title": entry.title, "hook": entry.hook, "line": entry.line}
 
 
 def audit_data(directory: str, docket: Docket) -> str:
     """Give the data of a `memory/audit` event."""
     error, warning, info = docket.counts
+    parts = DATA_BYTES // 2
+    appeared, more_appeared = _fitting((told(directory, row) for row in docket.appeared), MAX_FINDINGS, parts)
+    cleared, more_cleared = _fitting((told(directory, row) for row in docket.cleared), MAX_FINDINGS, parts)
     data: dict[str, object] = {
-        "appeared": [told(directory, row) for row in docket.appeared[:MAX_FINDINGS]],
-        "cleared": [told(directory, row) for row in docket.cleared[:MAX_FINDINGS]],
+        "appeared": appeared,
+        "cleared": cleared,
         "counts": {"error": error, "warning": warning, "info": info},
     }
-    if max(len(docket.appeared), len(docket.cleared)) > MAX_FINDINGS:
+    if more_appeared or more_cleared:
         data["more"] = True
     return encode(data)
 

@@ -23,7 +23,7 @@ from zcsyncd.memory.injection import inject
 from zcsyncd.memory.revision import mtime_ms, revision
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterable
 
     from zcsyncd.layouts.layout import Caps
     from zcsyncd.memory.audit.finding import Finding
@@ -35,6 +35,10 @@ ENDING = ".md"
 SORTS = ("file", "name", "mtime", "size")
 """What `memory.list` sorts by: `mtime` the newest first, as ZCode's recall does, `size` the largest first."""
 NEAR_MATCHES = 3
+PAGE_BYTES = 1_000_000
+"""A page of `memory.list` ends before it may grow longer than a line (1 MiB)."""
+ROW_BYTES = 200
+"""What a row has beside its texts."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -63,11 +67,24 @@ def list_answer(
     return {
         "dir": snapshot.directory,
         "total": len(facts),
-        "facts": [
+        "facts": _fitting(
             _fact_row(fact, is_indexed=fact.file in reached, is_recalled=fact.file in recalled)
             for fact in facts[offset : offset + limit]
-        ],
+        ),
     }
+
+
+def _fitting(rows: Iterable[dict[str, object]]) -> list[dict[str, object]]:
+    """Take rows as far as one line of the wire holds them: descriptions may be long, and the next page has the rest."""
+    taken: list[dict[str, object]] = []
+    size = 0
+    for row in rows:
+        # As JSON a character has six bytes at the most.
+        size += ROW_BYTES + 6 * sum(len(text) for text in row.values() if isinstance(text, str))
+        if taken and size > PAGE_BYTES:
+            break
+        taken.append(row)
+    return taken
 
 
 def _fact_row(fact: Fact, *, is_indexed: bool, is_recalled: bool) -> dict[str, object]:
