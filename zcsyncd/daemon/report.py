@@ -10,10 +10,13 @@ from typing import TYPE_CHECKING
 
 import zcsyncd
 from zcsyncd import __version__
+from zcsyncd.memory import yaml
 from zcsyncd.memory.answers import time_text
 
 if TYPE_CHECKING:
     from zcsyncd.daemon.app import Daemon
+
+_NO_LIBYAML = "PyYAML was built without libyaml: reading is slower, and front matter with tabs is refused"
 
 
 def status(daemon: Daemon, scope: frozenset[str] | None) -> dict[str, object]:
@@ -85,7 +88,7 @@ def _daemon(daemon: Daemon, *, all_roots: bool) -> dict[str, object]:
             }
             for tree in trees
         ]
-        said["complaints"] = daemon.territory.all_complaints()
+        said["complaints"] = daemon.territory.all_complaints() + ([] if yaml.accelerated else [_NO_LIBYAML])
     return said
 
 
