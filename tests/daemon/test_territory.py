@@ -354,10 +354,49 @@ def test_a_project_file_may_name_its_own_directory(land):
     own.mkdir(parents=True)
     land.project_file(land.app, {"dir": ".zcode/memory"})
     land.begin()
+    land.territory.learn(str(land.app))  # as a session's hello does
     assert land.reach(land.app) == {str(own)}
     assert land.watched() == {str(own)}
     land.look()
+    assert land.watched() == {str(own)}
     assert land.reach(land.app) == {str(own)}
+
+
+def test_a_directory_that_leads_elsewhere_by_now_is_no_longer_own(land):
+    """A project's own directory that becomes a link to the person's notes is asked for, and looked at no more."""
+    own = land.app / "mem"
+    own.mkdir(parents=True)
+    private = land.app.parent / "private"
+    private.mkdir()
+    land.project_file(land.app, {"dir": "mem"})
+    land.begin()
+    land.territory.learn(str(land.app))
+    assert land.reach(land.app) == {str(own)}
+    assert land.territory.still_ours(str(own))
+    own.rmdir()
+    own.symlink_to(private)
+    assert not land.territory.still_ours(str(own))
+    assert land.reach(land.app) == frozenset()
+    assert str(own) in land.territory.asked
+    land.look()
+    assert land.watched() == frozenset()
+
+
+def test_what_a_project_no_longer_names_is_let_go(land):
+    """The file names another directory: the old one is nobody's, and a session reaches the new one."""
+    for name in ("m1", "m2"):
+        (land.app / name).mkdir(parents=True)
+    land.project_file(land.app, {"dir": "m1"})
+    land.begin()
+    land.territory.learn(str(land.app))
+    assert land.reach(land.app) == {str(land.app / "m1")}
+    before = land.territory.generation
+    land.project_file(land.app, {"dir": "m2"})
+    assert land.reach(land.app) == {str(land.app / "m2")}
+    assert land.territory.generation > before
+    assert land.territory.new_trees()
+    land.look()
+    assert land.watched() == {str(land.app / "m2")}
 
 
 def test_a_link_inside_the_project_leads_nowhere(land):

@@ -103,6 +103,7 @@ class Daemon:
             self.grounds,
             quiet_s=settings.settle_quiet_ms / 1000,
             ignored=settings.ignored,
+            still_ours=self.territory.still_ours,
         )
         self.schedule = Schedule(wall_clock_ms)
         self.server = Server(Handlers(self).answer, self.hub)
@@ -191,9 +192,7 @@ class Daemon:
 
     def note_session(self, session: Session) -> None:
         """Learn from a session: its working directory, and how its environment differs from ours."""
-        if self.territory.learn(session.cwd):
-            self.store.work.learn_cwd(session.cwd, wall_clock_ms())
-            self.store.commit()
+        self.learn_cwd(session.cwd)
         for variable in MOVING_VARIABLES:
             told = session.env.get(variable)
             differs = told is not None and told != self.env.get(variable, "")
@@ -201,6 +200,12 @@ class Daemon:
                 self.told_environment[session.host, variable] = told
             else:
                 self.told_environment.pop((session.host, variable), None)
+
+    def learn_cwd(self, cwd: str) -> None:
+        """Remember a working directory, also over a restart."""
+        if self.territory.learn(cwd):
+            self.store.work.learn_cwd(cwd, wall_clock_ms())
+            self.store.commit()
 
     async def watch_named(self) -> None:
         """Watch directories that a settings file has just named."""

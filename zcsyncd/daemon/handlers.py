@@ -189,6 +189,8 @@ class Handlers:
                 f"the layout {layout} is not kept by this version", hint="hello tells those that are"
             )
         found = self._daemon.territory.resolve(cwd)
+        if found.source == "config":
+            self._daemon.learn_cwd(cwd)
         await self._daemon.watch_named()
         return found.to_wire()
 
@@ -209,7 +211,7 @@ class Handlers:
 
     async def do_memory_list(self, call: Call) -> Answer:
         """List the facts of a directory."""
-        kept, params = self._reach(call), call.params
+        kept, params = await self._reach(call), call.params
         return list_answer(
             kept.snapshot,
             recalled(kept.snapshot.facts.values(), unreadable_directory=_has_unreadable(kept)),
@@ -221,7 +223,7 @@ class Handlers:
 
     async def do_memory_read(self, call: Call) -> Answer:
         """Read one fact; in a session this is a read that is told."""
-        kept, params = self._reach(call), call.params
+        kept, params = await self._reach(call), call.params
         directory = kept.snapshot.directory
         file = await self._file_of(directory, params["name"])
         content, stat = read_file(directory, file)
@@ -253,7 +255,7 @@ class Handlers:
 
     async def do_memory_index(self, call: Call) -> Answer:
         """Give the text that the model gets."""
-        kept = self._reach(call)
+        kept = await self._reach(call)
         index_name = kept.layout.index_name
         if index_name is None:
             raise Refused(f"{kept.snapshot.directory} has no index: its layout {kept.layout.name} keeps none")
@@ -269,7 +271,7 @@ class Handlers:
         """List findings, errors first."""
         params = call.params
         least = _SEVERITIES.index(params["severity"])
-        names = self._audited(call)
+        names = await self._audited(call)
         if params.get("fresh"):
             await self._daemon.look(names)
         store = self._daemon.store
@@ -295,9 +297,9 @@ class Handlers:
             ],
         }
 
-    def _audited(self, call: Call) -> list[str]:
+    async def _audited(self, call: Call) -> list[str]:
         if call.params.get("dir") or call.params.get("cwd"):
-            return [self._reach(call).snapshot.directory]
+            return [(await self._reach(call)).snapshot.directory]
         reach = self.scope(call.link)
         return sorted(
             directory for directory in self._daemon.store.kept if reach is None or directory in reach
@@ -351,7 +353,7 @@ class Handlers:
             return None
         return self._daemon.territory.session_directories(session.cwd, session.dirs)
 
-    def _reach(self, call: Call) -> Kept:
+    async def _reach(self, call: Call) -> Kept:
         """Give the directory that a call is about."""
         daemon, params, session = self._daemon, call.params, call.link.session
         if params.get("dir"):
@@ -370,15 +372,16 @@ class Handlers:
         reach = self.scope(call.link)
         if reach is not None and directory not in reach:
             raise _out_of_scope(directory)
+        await daemon.watch_named()
         kept = daemon.store.kept.get(directory)
         if kept is None:
             raise self._not_kept(directory)
         return kept
 
     @property
-    def generation(self) -> int:
-        """Another number whenever a scope may be another."""
-        return self._daemon.grounds.generation
+    def generation(self) -> tuple[int, int]:
+        """Another pair of numbers whenever a scope may be another."""
+        return self._daemon.grounds.generation, self._daemon.territory.generation
 
     def _chief(self, path: str) -> str:
         path = os.path.normpath(path)
@@ -401,8 +404,10 @@ class _Reach:
     def __init__(self, handlers: Handlers, link: Link) -> None:
         self._handlers = handlers
         self._link = link
-        self._known: tuple[int, Session | None] | None = None
+        self._known: tuple[tuple[int, int], Session | None] | None = None
         self._scope: frozenset[str] | None = None
+        self._former: frozenset[str] = frozenset()
+        """What it reached before: the news that a directory is gone comes when it is reached no longer."""
 
     def is_own(self, session: tuple[str, str]) -> bool:
         """Tell whether the connection hears of a session's reads: of its own only, unless it reaches all."""
@@ -413,6 +418,8 @@ class _Reach:
         """Tell whether the connection reaches a directory."""
         now = (self._handlers.generation, self._link.session)
         if self._known != now:
+            same_session = self._known is not None and self._known[1] == now[1]
+            self._former = self._scope if same_session and self._scope is not None else frozenset()
             self._known = now
             try:
                 self._scope = self._handlers.scope(self._link)
@@ -420,7 +427,7 @@ class _Reach:
                 # Whatever a project's file says, it must not end the fan-out: this connection hears nothing then.
                 log.exception("scope unknown connection=%d", self._link.number)
                 self._scope = frozenset()
-        return self._scope is None or directory in self._scope
+        return self._scope is None or directory in self._scope or directory in self._former
 
 
 def _has_unreadable(kept: Kept) -> bool:

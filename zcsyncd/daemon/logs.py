@@ -11,6 +11,8 @@ import os
 import sys
 import time
 
+SELDOM_S = 60.0
+MOST_KINDS = 100
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
 
@@ -38,6 +40,27 @@ class _PrivateFile(logging.handlers.RotatingFileHandler):
         return open(descriptor, self.mode, encoding=self.encoding, errors="backslashreplace")
 
 
+class _Seldom(logging.Filter):
+    """Lets one line of a kind through in a minute, without its traceback: a system that is short of something says
+    so thousands of times a second.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._last: dict[str, float] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        kind = str(record.msg).partition("\n")[0][:80]
+        now = time.monotonic()
+        if now - self._last.get(kind, -SELDOM_S) < SELDOM_S:
+            return False
+        if len(self._last) > MOST_KINDS:
+            self._last.clear()
+        self._last[kind] = now
+        record.exc_info = record.exc_text = None
+        return True
+
+
 def set_up_logs(path: str, *, level: str, max_bytes: int, keep: int) -> None:
     """Send the log to standard error and to `path` (0600), which rotates at `max_bytes` with `keep` older files."""
     line = _Format("%(asctime)s level=%(levelname)s %(name)s %(message)s")
@@ -63,5 +86,6 @@ def set_up_logs(path: str, *, level: str, max_bytes: int, keep: int) -> None:
     ):
         foreign = logging.getLogger(name)
         foreign.handlers[:] = handlers
+        foreign.filters[:] = [_Seldom()]
         foreign.setLevel(least)
         foreign.propagate = False

@@ -66,7 +66,9 @@ class Pipeline:
         *,
         quiet_s: float,
         ignored: Callable[[str], bool],
+        still_ours: Callable[[str], bool] = lambda _directory: True,
     ) -> None:
+        """`still_ours` is asked before a look at everything: what a name leads to may have changed."""
         self.watch = watch
         self.store = store
         self.grounds = grounds
@@ -76,6 +78,7 @@ class Pipeline:
         self.drift_found = 0
         self._quiet_ns = int(quiet_s * 1e9)
         self._ignored = ignored
+        self._still_ours = still_ours
         self._due: dict[str, _Due] = {}
         self._busy: dict[str, asyncio.Task[None]] = {}
         self._scans: set[asyncio.Task[None]] = set()
@@ -197,6 +200,8 @@ class Pipeline:
 
     def _slices(self, directory: str, named: frozenset[str] | None) -> _Slices | None:
         """Begin a look; None when a look at named paths needs a snapshot before, and there is none."""
+        if named is None and not self._still_ours(directory):
+            return _nothing()
         kept = self.store.kept.get(directory)
         if kept is not None:
             layout = kept.layout

@@ -19,7 +19,7 @@ from zcsyncd.layouts.registry import LAYOUTS
 from zcsyncd.layouts.resolve import Resolution, resolve
 from zcsyncd.layouts.zcode import NAME as ZCODE_NAME
 from zcsyncd.places import CONFIG_VARIABLE, home
-from zcsyncd.settings import known_roots, pi_memory_dir
+from zcsyncd.settings import PI_FILE, known_roots, pi_memory_dir
 
 AGENT_DIRECTORIES = (".zcode", ".zcode/cli", ".pi", ".pi/agent", ".omp", ".omp/agent", ".claude", ".dsh")
 
@@ -37,6 +37,21 @@ class Asked:
     reason: str
 
 
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """By whose word a directory that no root covers is kept."""
+
+    layout: str
+    named_by: NamedBy
+    project: str | None = None
+    """The working directory whose project's file names it."""
+
+    @property
+    def personal(self) -> bool:
+        """Whether the person named it, and not a project or a client."""
+        return self.named_by in ("config", "user-setting")
+
+
 @dataclass(slots=True)
 class Territory:
     """What is known of roots and named directories; `refresh` looks again."""
@@ -49,13 +64,16 @@ class Territory:
     roots: tuple[Root, ...] = ()
     asked: dict[str, Asked] = field(default_factory=dict)
     complaints: list[str] = field(default_factory=list)
-    named: dict[str, str] = field(default_factory=dict)
-    """Directories of their own that settings name: directory → layout."""
+    named: dict[str, Claim] = field(default_factory=dict)
+    """Directories that no root covers and that are kept by somebody's word."""
+    generation: int = 0
+    """Another number whenever a session's directories may be others."""
     _by_directory: dict[str, list[str]] = field(default_factory=dict)
     _about_pi: dict[str | None, tuple[str, ...]] = field(default_factory=dict)
     """What is wrong with pi's settings for a working directory (None: for all), as they were read last."""
-    _by_project: set[str] = field(default_factory=set)
-    """Directories inside a project that the project's own file names, as far as sessions have led to them."""
+    _stale: bool = False
+    _configured: dict[str, str | None] = field(default_factory=dict)
+    """What pi's settings named for a working directory when they were read last."""
 
     def layouts(self) -> Mapping[str, Layout]:
         """Give the layouts by name."""
@@ -76,11 +94,17 @@ class Territory:
         self.grounds.trees = tuple(bases.values())  # what roots cover need not be watched by name
         self.named.clear()
         for named in self.settings.dirs:
-            self._take_named(named.dir, named.layout or ZCODE_NAME, "config")
+            self._claim(named.dir, Claim(named.layout or ZCODE_NAME, "config"))
+        for directory in sorted(self.allowed):
+            self._claim(directory, Claim(ZCODE_NAME, "config"))
         self._take_pi(None)
-        for directory in sorted(self.allowed | self._by_project):
-            self._take_named(directory, ZCODE_NAME, "config")
-        self.grounds.trees = trees_for(bases, [Tree(layout, path, ()) for path, layout in self.named.items()])
+        for cwd in sorted(self.known_cwds()):
+            if os.path.exists(os.path.join(cwd, ".pi", PI_FILE)):
+                self._take_pi(cwd)
+        trees = [Tree(claim.layout, path, ()) for path, claim in self.named.items()]
+        self.grounds.trees = trees_for(bases, trees)
+        self._stale = False
+        self.generation += 1
         self._by_directory = self._match(self.known_cwds())
         return self.grounds.trees
 
@@ -137,24 +161,38 @@ class Territory:
         tree = self.grounds.tree_of(directory)
         return tree is not None and bool(tree.levels)
 
-    def _take_named(self, directory: str, layout: str, named_by: NamedBy, project: str | None = None) -> bool:
-        """Take in a directory that somebody names; True when it is ours to watch (from now on)."""
-        if directory in self.named:
+    def _claim(self, directory: str, claim: Claim) -> bool:
+        """Judge a directory that somebody names, each time anew; True when it is ours to watch (from now on)."""
+        known = self.named.get(directory)
+        if known is not None and known.personal:
             return True
-        ownness = self.judge(directory, named_by, project)
+        ownness = self.judge(directory, claim.named_by, claim.project)
         if ownness.kind == "own" or (ownness.kind == "asked" and directory in self.allowed):
             self.asked.pop(directory, None)
-            if named_by == "project-file" and ownness.kind == "own":
-                self._by_project.add(directory)
-            if self.grounds.tree_of(directory) is None:
-                self.named[directory] = layout
+            if known is None and not self._covered(directory):
+                self.named[directory] = claim
+                self.generation += 1
             return True
+        if known == claim:
+            # It was own, and a symlink leads elsewhere by now: no longer.
+            del self.named[directory]
+            self.generation += 1
         if ownness.kind == "asked":
             if len(self.asked) < MOST_TOLD:
                 self.asked[directory] = Asked(directory, ownness.reason)
         else:
             self._complain(f"{directory} is never watched: {ownness.reason}")
         return False
+
+    def still_ours(self, directory: str) -> bool:
+        """Judge a kept directory again before it is looked at: what a name leads to may have changed."""
+        if self._covered(directory):
+            return True
+        claim = self.named.get(directory)
+        if claim is None:
+            return False
+        kind = self.judge(directory, claim.named_by, claim.project).kind
+        return kind == "own" or (kind == "asked" and directory in self.allowed)
 
     def _complain(self, complaint: str) -> None:
         if complaint not in self.complaints and len(self.complaints) < MOST_TOLD:
@@ -169,10 +207,16 @@ class Territory:
             self._about_pi[cwd] = complaints
         elif not complaints:
             self._about_pi.pop(cwd, None)
+        if cwd is not None and self._configured.get(cwd, directory) != directory:
+            self._stale = True  # what was named before may be nobody's now
+            self.generation += 1
+        if cwd is not None and (cwd in self._configured or len(self._configured) < MOST_CWDS):
+            self._configured[cwd] = directory
         if directory is None:
             return None
         by: NamedBy = "user-setting" if named_by == "user" else "project-file"
-        if self._take_named(directory, ZCODE_NAME, by, project=cwd) or directory in self.asked:
+        claim = Claim(ZCODE_NAME, by, None if named_by == "user" else cwd)
+        if self._claim(directory, claim) or directory in self.asked:
             return directory
         return None  # never to be kept: the working directory has what it would have without that file
 
@@ -194,8 +238,13 @@ class Territory:
         return Resolution(chief, found.computed_dir, found.source, found.others, found.warnings)
 
     def new_trees(self) -> bool:
-        """Tell whether directories were named that no tree covers yet."""
-        return any(self.grounds.tree_of(directory) is None for directory in self.named)
+        """Tell whether other directories are named than are watched."""
+        watched = {tree.base for tree in self.grounds.trees if not tree.levels}
+        return (
+            self._stale
+            or not watched <= self.named.keys()
+            or any(self.grounds.tree_of(directory) is None for directory in self.named)
+        )
 
     def session_directories(self, cwd: str, dirs: Iterable[str]) -> frozenset[str]:
         """Give the directories that a session may reach, as they are kept."""
@@ -203,8 +252,11 @@ class Territory:
         # The computed one too, existing or not: the session hears of its coming and going.
         wanted = [resolution.dir or resolution.computed_dir, *resolution.others]
         named = [os.path.normpath(path) for path in dirs]
-        wanted += [path for path in named if self._take_named(path, ZCODE_NAME, "client")]
-        return frozenset(self.grounds.chief.get(path, path) for path in wanted if path not in self.asked)
+        wanted += [path for path in named if self._claim(path, Claim(ZCODE_NAME, "client"))]
+        return frozenset(self.grounds.chief.get(path, path) for path in wanted if self._is_ours(path))
+
+    def _is_ours(self, path: str) -> bool:
+        return path in self.named or self._covered(path) or path in self.grounds.chief.values()
 
     def learn(self, cwd: str) -> bool:
         """Remember a working directory; True when it was not known."""

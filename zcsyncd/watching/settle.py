@@ -113,6 +113,10 @@ class Settler:
         `final`: the file is complete now. `weak`: attributes changed, which postpones nothing that waits already.
         """
         area = self._areas.setdefault(directory, _Area())
+        if area.lost and area.whole is not None:
+            # It belongs to the directory that came in place of the lost one, and is told with all of that.
+            self._put(area.whole, self._later(area.whole, now))
+            return
         wait = area.paths.get(path)
         if wait is None:
             if len(area.paths) >= self._most_paths:
@@ -133,6 +137,11 @@ class Settler:
         area.lost |= lost
         if area.whole is None:
             area.whole = self._begin(directory, None, now)
+        if lost:
+            for wait in area.paths.values():
+                wait.over = True
+            self._alive -= len(area.paths)
+            area.paths.clear()
         self._put(area.whole, self._later(area.whole, now))
 
     def hold(self, directory: str, path: str, until: float) -> None:
