@@ -185,9 +185,9 @@ class Watch:
             return
         if self._inotify is not None and not await self._sing():
             self._say(Unsure("canary"))
-        for state in self.state():
-            if state.kind != "inotify":
-                self._say(Unsure("flush", state.base))
+        unordered = [state.base for state in self.state() if state.kind != "inotify"]
+        if unordered:
+            self._say(Unsure("flush", unordered[0] if len(unordered) == 1 else None))
         self._settler.expedite(self.clock())
         self._items.extend(self._settler.due(self.clock()))
         barrier = Barrier(self._dealt_with)
