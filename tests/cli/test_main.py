@@ -294,7 +294,7 @@ def read_terminal(end: int, until: str) -> str:
 
 
 def test_an_interrupt_tells_a_person_where_to_go_on(shell, daemon):
-    """Ctrl-C at a terminal: the cursor of the last event that was shown, as a command; it is the one to go on from."""
+    """Ctrl-C at a terminal: the cursor from which to go on, as a command; nothing is missed with it."""
     ours, theirs = pty.openpty()
     process = shell.start("events", "--topic", "memory/*", stderr=theirs)
     os.close(theirs)
@@ -302,10 +302,11 @@ def test_an_interrupt_tells_a_person_where_to_go_on(shell, daemon):
     while shell.json("status")["bus"]["subscriptions"] == 0:
         assert time.monotonic() < until
     memory = shell.memory(shell.project())
-    (memory / "a.md").write_text("---\nname: a\ndescription: b\n---\n")
     assert process.stdout is not None
-    while "a.md" not in process.stdout.readline():
-        assert process.poll() is None
+    for shown in ("a.md", "c.md"):
+        (memory / shown).write_text("---\nname: a\ndescription: b\n---\n")
+        while shown not in process.stdout.readline():
+            assert process.poll() is None
     process.send_signal(signal.SIGINT)
     said = read_terminal(ours, "\n")
     process.stdout.close()
@@ -322,7 +323,8 @@ def test_an_interrupt_tells_a_person_where_to_go_on(shell, daemon):
             told += [change["file"] for change in event["data"]["changes"]]
     following.kill()
     following.communicate(timeout=20)
-    assert told == ["b.md"]  # a.md was shown before
+    # What was being shown at that moment may come once more; what came before it does not, and nothing is missing.
+    assert told in (["b.md"], ["c.md", "b.md"])
 
 
 def test_a_closed_stdout_is_no_bug(shell, samples):
