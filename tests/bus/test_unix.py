@@ -74,7 +74,9 @@ def test_a_stale_socket_is_replaced(address: str) -> None:
     with bind_socket(address) as listening, socket.socket(socket.AF_UNIX) as client:
         client.connect(address)
         connected, _ = listening.accept()
-        connected.close()
+        with connected:
+            client.sendall(b"x")
+            assert connected.recv(1) == b"x"
 
 
 def test_a_living_socket_is_left_alone(address: str) -> None:

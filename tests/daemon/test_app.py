@@ -147,3 +147,50 @@ def test_a_second_daemon_is_refused(machine):
     assert daemon.call("status")["daemon"]["pid"] == daemon.pid
     assert json.loads(machine.endpoint.read_text())["pid"] == daemon.pid
     daemon.stop()
+
+
+SAVING_AFTER_THE_FIRST_SCAN = """
+import sys
+from pathlib import Path
+from zcsyncd.daemon.pipeline import Pipeline
+
+first_look = Pipeline.scan
+
+async def scan(self, reason, base=None):
+    await first_look(self, reason, base)
+    if reason == "start":
+        Path(sys.argv[1]).write_text(sys.argv[2])
+
+Pipeline.scan = scan
+from zcsyncd.__main__ import main
+sys.exit(main(["run"]))
+"""
+
+
+def test_the_first_scan_runs_after_the_watches_are_live(machine):
+    """What is saved the moment the first scan is over is told: no time lies between the scan and the watches."""
+    project = machine.project().make({"a.md": fact_text("a")})
+    process = subprocess.Popen(
+        [
+            sys.executable,
+            "-c",
+            SAVING_AFTER_THE_FIRST_SCAN,
+            str(project.memory / "late.md"),
+            fact_text("late"),
+        ],
+        env=machine.env,
+        cwd=machine.home,
+        stderr=subprocess.DEVNULL,
+        stdin=subprocess.DEVNULL,
+    )
+    try:
+        until(machine.endpoint.exists, "an endpoint")
+        with Asking(machine.address) as client:
+            client.call("daemon.flush")
+            listed = client.call("memory.list", {"dir": project.dir})["facts"]
+            assert [fact["file"] for fact in listed] == ["a.md", "late.md"]
+            client.call("daemon.stop")
+        assert process.wait(PATIENCE_S) == 0
+    finally:
+        process.kill()
+        process.wait()

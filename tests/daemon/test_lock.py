@@ -82,8 +82,8 @@ def test_programs_that_we_start_do_not_hold_it(tmp_path: Path) -> None:
         [sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE, close_fds=False
     ):
         lock.release()
-        with hold_lock(str(tmp_path)):
-            pass
+        with hold_lock(str(tmp_path)) as again:
+            assert again.path == lock.path
 
 
 def test_a_lock_file_that_was_removed(tmp_path: Path) -> None:
