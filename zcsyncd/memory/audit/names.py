@@ -180,7 +180,7 @@ def _told_unsafe(directory: str, files: tuple[str, ...]) -> Iterator[Finding]:
         twins.sort()
         for place in twins:
             name = place.rpartition("/")[2]
-            reasons = () if _PLAIN.fullmatch(name) and not _reserved(name) else tuple(_unsafe(name))
+            reasons = () if _PLAIN.fullmatch(name) and not _reserved(name) else tuple(unsafe_reasons(name))
             if place != twins[0]:
                 reasons = (*reasons, _twin_reason(place, twins[0]))
             if reasons:
@@ -197,7 +197,8 @@ def _reserved(name: str) -> bool:
     return name.partition(".")[0].rstrip(" ").lower() in _RESERVED
 
 
-def _unsafe(name: str) -> Iterator[str]:
+def unsafe_reasons(name: str) -> Iterator[str]:
+    """Tell why some system cannot hold a file of this name; nothing where all can."""
     if bad := _FORBIDDEN.findall(name):
         yield f"Windows allows no {', '.join(shown(character) for character in sorted(set(bad)))} in a name"
     if name[-1:] in {".", " "}:
