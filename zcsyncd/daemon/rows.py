@@ -34,13 +34,16 @@ def fact_row(fact: Fact) -> str:
     """Give a fact as JSON text."""
     values: list[object] = [getattr(fact, name) for name in _FACT_FIELDS]
     values[1] = _stat_row(fact.stat)
-    values[-1] = _remark_rows(fact.remarks)
+    values[_FACT_FIELDS.index("remarks")] = _remark_rows(fact.remarks)
     return _encode(values)
 
 
 def fact_from(row: str) -> Fact:
-    """Give the fact of a row."""
-    values: dict[str, Any] = dict(zip(_FACT_FIELDS, json.loads(row), strict=True))
+    """Give the fact of a row. One of schema 1 has no body hash: the file is read again (daemon.database)."""
+    told: list[Any] = json.loads(row)
+    if len(told) == len(_FACT_FIELDS) - 1:
+        told.append(None)
+    values: dict[str, Any] = dict(zip(_FACT_FIELDS, told, strict=True))
     values["stat"] = FileStat(*values["stat"])
     values["links"] = tuple(values["links"])
     values["references"] = tuple(values["references"])

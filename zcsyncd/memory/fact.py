@@ -30,6 +30,8 @@ PREVIEW_LINES = 30
 """ZCode looks for front matter in so many lines."""
 SHOWN_CHARS = 40
 """How much of a front matter value a message shows."""
+BODY_HASH_DIGITS = 16
+"""Enough to tell one fact's bodies apart; every fact in memory has it."""
 FILE_NAME = "file name"
 """Target of a `description-multiline` remark that is about the file's name."""
 
@@ -89,6 +91,8 @@ class Fact:
     listed: bool
     """ZCode's recall would list it (a binary or undecodable file vanishes there)."""
     remarks: tuple[Remark, ...]
+    body_hash: str | None = None
+    """Hash over the body without blanks around it: equal means that at most the front matter differs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +138,7 @@ def parse_fact(file: str, content: bytes, stat: FileStat, *, read_at_ns: int, sy
         symlink=symlink,
         listed=is_candidate(file),
         remarks=_remarks(file, content, decoded, parsed, body),
+        body_hash=hashlib.sha256(body.strip()).hexdigest()[:BODY_HASH_DIGITS],
     )
 
 

@@ -24,6 +24,8 @@ def front(description="the first letter", name="alpha", kind="feedback", body="T
     return f"---\nname: {name}\ndescription: {description}\nmetadata:\n  node_type: memory\n  type: {kind}\n---\n\n{body}"
 
 
+HISTORY = {"entry-lost", "fact-blanked", "fact-shrunk", "mass-delete", "contention"}
+"""Rules that one look at a directory cannot show."""
 GOOD = {"MEMORY.md": LINE, "alpha.md": front()}
 
 
@@ -407,8 +409,9 @@ TABLE = {
 
 
 def test_the_table_is_whole():
-    """Every rule has a directory that shows it and one that nearly does."""
-    assert TABLE.keys() == RULES.keys()
+    """Every rule has a directory that shows it and one that nearly does (history's: test_history_rules.py)."""
+    assert TABLE.keys() | HISTORY == RULES.keys()
+    assert not TABLE.keys() & HISTORY
     assert all(showing and silent for showing, silent in TABLE.values())
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from zcsyncd.layouts.layout import Caps
 from zcsyncd.memory.audit.fact_rules import (
@@ -15,9 +16,13 @@ from zcsyncd.memory.audit.fact_rules import (
     stray_findings,
 )
 from zcsyncd.memory.audit.finding import SEVERITIES, Finding, key_of
+from zcsyncd.memory.audit.history_rules import with_history
 from zcsyncd.memory.audit.index_rules import entry_findings, index_findings, unindexed_findings
 from zcsyncd.memory.audit.scene import Scene, set_scene
 from zcsyncd.memory.snapshot import Snapshot
+
+if TYPE_CHECKING:  # past.py imports this package
+    from zcsyncd.memory.past import Past
 
 _RANKS = {severity: rank for rank, severity in enumerate(SEVERITIES)}
 
@@ -41,17 +46,25 @@ _RULES: tuple[Callable[[Scene], Iterable[Finding]], ...] = (
 
 
 def audit(
-    snapshot: Snapshot, caps: Caps, *, now_ms: int, muted: frozenset[str] = frozenset()
+    snapshot: Snapshot,
+    caps: Caps,
+    *,
+    now_ms: int,
+    muted: frozenset[str] = frozenset(),
+    past: Past | None = None,
 ) -> tuple[Finding, ...]:
     """Tell what is wrong with a memory directory, the gravest first, then by file, line and code.
 
     For layouts whose rules are these (`Layout.audited`); `caps` are the layout's. `now_ms` (epoch milliseconds)
     is for what becomes wrong by age alone: a temporary file is told a minute after it was written, so a
-    directory that has one is worth another audit then. `muted`: codes that are not told. Nothing here raises
-    for what a directory holds, and no two findings have one key. Source: docs/audit.md.
+    directory that has one is worth another audit then. `muted`: codes that are not told. `past`: what is
+    remembered of the directory; None: nobody watched it, so nothing is said of what was there before. Nothing
+    here raises for what a directory holds, and no two findings have one key. Source: docs/audit.md.
     """
     scene = set_scene(snapshot, caps, now_ms)
     findings = [finding for rule in _RULES for finding in rule(scene) if finding.code not in muted]
+    if past is not None and (past.losses or past.removals):
+        findings = with_history(findings, past, scene, muted)
     if len(findings) > 1:
         findings.sort(key=_order)
         findings = _unique(findings, snapshot.directory)

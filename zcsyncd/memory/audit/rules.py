@@ -3,6 +3,7 @@
 Rule 1: a code is a stable word; people's scripts and plugins match on it (docs/audit.md).
 Rule 2: a code has one severity, but for `entry-hidden`: a warning where nothing else reaches the fact.
 Rule 3: a new rule is a row here, a function in the tuple of judge.py, a row in docs/audit.md, and a test.
+Rule 4: the history rules say what only a past can tell; their findings come from what past.py remembers.
 """
 
 from __future__ import annotations
@@ -74,12 +75,20 @@ _FACT_RULES = (
     Rule("name-unsafe", "warning", "a name that another system cannot hold"),
     Rule("link-dangling", "info", "a `[[link]]` that no fact answers to"),
 )
+_HISTORY_RULES = (
+    # A single lost entry waits for its grace, by finding; `history restore` is no repair, so the others have none.
+    Rule("entry-lost", "error", "an overwrite from an old copy took entries out of the index", fixable=True),
+    Rule("fact-blanked", "error", "front matter keys vanished while the body stayed"),
+    Rule("fact-shrunk", "warning", "one write took more than half of a fact"),
+    Rule("mass-delete", "error", "many facts were deleted within one minute"),
+    Rule("contention", "warning", "two writers overwrite each other"),
+)
 _DIRECTORY_RULES = (
     Rule("dir-unreadable", "error", "a subdirectory cannot be read: ZCode lists nothing at all"),
 )
 
 RULES: Mapping[str, Rule] = MappingProxyType(
-    {rule.code: rule for rule in (*_INDEX_RULES, *_FACT_RULES, *_DIRECTORY_RULES)}
+    {rule.code: rule for rule in (*_INDEX_RULES, *_HISTORY_RULES, *_FACT_RULES, *_DIRECTORY_RULES)}
 )
 """Every rule by its code."""
 KEPT_FINDINGS = 2048
