@@ -67,6 +67,13 @@ class Settings:
     journal_max_events: int = 100_000
     journal_max_age_days: float = 30
     journal_max_bytes: int = 64 * _MIB
+    history_enabled: bool = True
+    history_max_versions: int = 20
+    """Former versions of one file."""
+    history_max_age_days: float = 30
+    history_max_bytes: int = 64 * _MIB
+    """All contents, compressed."""
+    search_enabled: bool = True
     log_level: LogLevel = "info"
     log_max_bytes: int = 4 * _MIB
     log_keep: int = 3
@@ -469,6 +476,11 @@ _KEYS = (
     _Key("journal.max_events", "journal_max_events", _count(1, 100_000_000, "events")),
     _Key("journal.max_age_days", "journal_max_age_days", _number(0.01, 3650, "days")),
     _Key("journal.max_bytes", "journal_max_bytes", _size(_MIB, 1024 * _GIB, "1MiB to 1024GiB")),
+    _Key("history.enabled", "history_enabled", _switch),
+    _Key("history.max_versions", "history_max_versions", _count(1, 10_000, "versions")),
+    _Key("history.max_age_days", "history_max_age_days", _number(0.01, 3650, "days")),
+    _Key("history.max_bytes", "history_max_bytes", _size(_MIB, 1024 * _GIB, "1MiB to 1024GiB")),
+    _Key("search.enabled", "search_enabled", _switch),
     _Key("log.level", "log_level", _choice("debug", "info", "warning", "error")),
     _Key("log.max_bytes", "log_max_bytes", _size(64 * _KIB, _GIB, "64KiB to 1GiB")),
     _Key("log.keep", "log_keep", _count(0, 100, "files")),

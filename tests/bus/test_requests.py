@@ -19,7 +19,9 @@ HERE = "C:\\m" if sys.platform == "win32" else "/m"
 
 BUILT = {
     "hello", "ping", "describe", "status", "dirs.list", "dirs.resolve", "dirs.allow", "memory.list", "memory.read",
-    "memory.index", "audit.get", "audit.dismiss", "events.subscribe", "events.unsubscribe", "daemon.flush", "daemon.stop",
+    "memory.index", "memory.write", "memory.forget", "memory.search", "memory.repair", "history.list", "history.show",
+    "history.restore", "history.undo", "history.purge", "audit.get", "audit.dismiss", "events.subscribe",
+    "events.unsubscribe", "daemon.flush", "daemon.stop",
 }  # fmt: skip
 
 
@@ -29,7 +31,7 @@ def test_the_table_is_what_is_built() -> None:
 
 
 @pytest.mark.parametrize(
-    "method", ["", "memory.write", "session.list", "daemon.reload", "Ping", "__class__", "x" * 5000]
+    "method", ["", "memory.erase", "session.list", "daemon.reload", "Ping", "__class__", "x" * 5000]
 )
 def test_unknown_methods(method: str) -> None:
     """What is not in the table is unknown-method, in a short message."""
@@ -37,6 +39,8 @@ def test_unknown_methods(method: str) -> None:
         check_params(method, {})
     assert len(caught.value.message) < 200
 
+
+FACT = {"name": "a", "description": "what", "type": "user", "body": "text\n", "mode": "upsert"}
 
 GOOD = [
     ("ping", {}, {}),
@@ -65,7 +69,21 @@ GOOD = [
     ("dirs.list", {"limit": 5.0, "layout": "zcode"}, {"limit": 5, "offset": 0, "layout": "zcode"}),
     ("dirs.resolve", {"cwd": HERE}, {"cwd": HERE}),
     ("dirs.allow", {"dir": HERE, "allow": False}, {"dir": HERE, "allow": False}),
-    ("memory.read", {"name": "a"}, {"name": "a", "full": False}),
+    ("memory.read", {"name": "a"}, {"name": "a", "full": False, "why": False}),
+    ("memory.read", {"name": "a", "why": True}, {"name": "a", "full": False, "why": True}),
+    ("memory.write", {**FACT, "dir": HERE, "ifRevision": "mtime:-1:size:0"}, {**FACT, "dir": HERE, "ifRevision": "mtime:-1:size:0"}),
+    ("memory.write", {**FACT, "body": "", "ifRevision": None}, {**FACT, "body": ""}),
+    ("memory.write", {**FACT, "body": "x" * 600_000}, {**FACT, "body": "x" * 600_000}),  # its handler says too-large
+    ("memory.forget", {"name": "a"}, {"name": "a", "purge": False}),
+    ("memory.search", {"query": "\u8bb0"}, {"query": "\u8bb0", "limit": 20}),
+    ("memory.repair", {}, {"apply": False}),
+    ("memory.repair", {"codes": ["entry-lost"], "keys": []}, {"apply": False, "codes": ["entry-lost"], "keys": []}),
+    ("history.list", {"file": "sub/a.md"}, {"file": "sub/a.md", "limit": 100}),
+    ("history.show", {"saved": 7.0}, {"saved": 7}),
+    ("history.restore", {"saved": 7}, {"saved": 7}),
+    ("history.undo", {"cwd": HERE}, {"cwd": HERE}),
+    ("history.purge", {"before": "2026-11-30T16:21:00.5+02:00"}, {"before": "2026-11-30T16:21:00.5+02:00"}),
+    ("history.purge", {}, {}),
     ("memory.list", {"dir": None, "type": "user"}, {"type": "user", "limit": 500, "offset": 0}),
     ("audit.get", {}, {"fresh": False, "severity": "warning", "limit": 500, "offset": 0}),
     ("audit.dismiss", {"key": "k"}, {"key": "k", "undo": False}),
@@ -125,6 +143,25 @@ BAD = [
     ("memory.read", {}, "name", "a string of 1 to 4096 characters", "nothing"),
     ("memory.read", {"name": ["x"]}, "name", "a string of 1 to 4096 characters", "an array"),
     ("memory.read", {"name": {}}, "name", "a string of 1 to 4096 characters", "an object"),
+    ("memory.write", {**FACT, "mode": None}, "mode", "one of create, upsert", "null"),
+    ("memory.write", {**FACT, "mode": "append"}, "mode", "one of create, upsert", "'append'"),
+    ("memory.write", {**FACT, "type": "note"}, "type", "one of user, feedback, project, reference", "'note'"),
+    ("memory.write", {**FACT, "description": ""}, "description", "a string of 1 to 32767 characters", "0 characters"),
+    ("memory.write", {**FACT, "description": "x" * 32_768}, "description", "a string of 1 to 32767 characters", "32768 characters"),
+    ("memory.write", {**FACT, "body": None}, "body", "a string", "null"),
+    ("memory.write", {**FACT, "ifRevision": "3"}, "ifRevision", "a revision `mtime:<milliseconds>:size:<bytes>`", "'3'"),
+    ("memory.search", {"query": ""}, "query", "a string of 1 to 1024 characters", "0 characters"),
+    ("memory.search", {"query": "a", "limit": 101}, "limit", "an integer from 0 to 100", "101"),
+    (
+        "memory.repair", {"codes": "entry-lost"}, "codes", "an array of at most 64 items (each a string of 1 to 64 characters)", "a string",
+    ),
+    ("history.list", {"limit": 501}, "limit", "an integer from 0 to 500", "501"),
+    ("history.show", {"saved": 0}, "saved", "an integer from 1 to 9007199254740991", "0"),
+    ("history.show", {"saved": 2**63}, "saved", "an integer from 1 to 9007199254740991", str(2**63)),
+    ("history.restore", {}, "saved", "an integer from 1 to 9007199254740991", "nothing"),
+    ("history.purge", {"before": "yesterday"}, "before", "a time as `2026-11-30T16:21:00Z`", "'yesterday'"),
+    ("history.purge", {"before": "2026-02-30T00:00:00Z"}, "before", "a time as `2026-11-30T16:21:00Z`", "'2026-02-30T00:00:00Z'"),
+    ("history.purge", {"before": "0001-01-01T00:00:00Z"}, "before", "a time as `2026-11-30T16:21:00Z`", "'0001-01-01T00:00:00Z'"),
     ("audit.get", {"severity": "fatal"}, "severity", "one of error, warning, info", "'fatal'"),
     ("events.subscribe", {"topics": "*"}, "topics", "an array of 1 to 64 items (each a string of 1 to 128 characters)", "a string"),
     ("events.subscribe", {"dirs": ["x"]}, "dirs[0]", "an absolute path", "'x'"),
@@ -157,7 +194,12 @@ def test_jsonschema_agrees_that_bad_is_bad(method: str, params: dict[str, object
     validator = jsonschema.Draft202012Validator(METHODS[method].params)
     errors = list(validator.iter_errors(params))
     about_paths = any(word in json.dumps(params) for word in ("relative", "\\u0000", '["x"]'))
-    assert errors or about_paths or params.get("since") == "a:1\n"
+    assert (
+        errors
+        or about_paths
+        or params.get("since") == "a:1\n"
+        or params.get("before", "").startswith("2026-02-30")
+    )
 
 
 json_values = st.recursive(
@@ -232,3 +274,57 @@ def test_example_answers_fit_their_schemas() -> None:
     jsonschema.validate({"reason": "journal-reset", "missed": None}, TOPICS["bus/gap"].data)
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate({**hello, "dir": 5}, METHODS["hello"].result)
+
+
+ANSWERS = [
+    ("memory.write", {"file": "a.md", "absolutePath": HERE, "action": "created", "index": "inserted", "revision": "mtime:1:size:2"}, ("action", "removed")),
+    ("memory.forget", {"file": "a.md", "index": "removed", "saved": None}, ("saved", "7")),
+    (
+        "memory.search",
+        {"hits": [{"dir": HERE, "file": "a", "name": None, "description": None, "score": 1.5, "line": None, "snippet": ""}], "complete": False},
+        ("hits", [{}]),
+    ),
+    (
+        "memory.repair",
+        {
+            "diff": "", "fixes": [{"key": "k", "code": "c", "file": "f", "does": "d", "line": 3}], "skipped": [], "applied": True,
+            "revision": None, "saved": 3, "heldBy": [{"host": "pi", "id": "1"}], "diffCut": True,
+        },
+        ("heldBy", ["pi"]),
+    ),
+    (
+        "history.list",
+        {
+            "versions": [
+                {
+                    "saved": 1, "file": "a", "at": "2026-11-30T16:21:00.123Z", "sizeBytes": 0, "contentHash": None, "reason": "write",
+                    "mtimeMs": 0, "by": {"host": "pi", "id": "1"}, "batch": 2,
+                },
+            ],
+        },
+        ("versions", [{"saved": 1}]),
+    ),
+    ("history.show", {"dir": HERE, "file": "a", "text": "", "encoding": None}, ("text", None)),
+    ("history.undo", {"files": [{"file": "a", "absolutePath": HERE, "action": "removed", "index": "removed", "revision": None}]}, ("files", [1])),
+    ("history.purge", {"removed": 0}, ("removed", -1)),
+    (
+        "memory.read",
+        {
+            "file": "a.md", "absolutePath": HERE, "name": "a", "description": None, "type": None, "body": "", "truncated": None, "sizeBytes": 0,
+            "mtimeMs": 0, "revision": "mtime:0:size:0", "contentHash": "0" * 64,
+            "visible": {"index": True, "prompt": True, "recall": False, "page": True},
+            "reasons": [{"place": "recall", "seen": False, "reason": "too old", "code": "fact-not-recalled"}],
+        },
+        ("visible", {"index": 1}),
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("method", "answer", "odd"), ANSWERS)
+def test_answers_of_our_own_pen_have_one_shape(
+    method: str, answer: dict[str, object], odd: tuple[str, object]
+) -> None:
+    """What a method answers is described; another kind of member is none of its answers."""
+    jsonschema.validate(answer, METHODS[method].result)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({**answer, odd[0]: odd[1]}, METHODS[method].result)

@@ -177,7 +177,7 @@ def test_errors_come_back_as_what_they_were(bus: BusThread) -> None:
     """An error on the wire is the same class of error at the client, with its members."""
     with Client(bus.address) as client:
         with pytest.raises(UnknownMethod):
-            client.call("memory.write", name="x")
+            client.call("memory.unheard", name="x")
         with pytest.raises(ZcsyncdError) as caught:
             client.call("dirs.resolve", cwd="relative")
         assert (caught.value.word, caught.value.exit_code) == ("invalid-params", 2)

@@ -46,7 +46,7 @@ def _ping(number: int) -> bytes:
             None,
             None,
         ),
-        (b'{"jsonrpc":"2.0","id":1,"method":"memory.write","params":{}}\n', "unknown-method", -32601),
+        (b'{"jsonrpc":"2.0","id":1,"method":"memory.unheard","params":{}}\n', "unknown-method", -32601),
         (b'{"jsonrpc":"2.0","id":1,"method":"__class__"}\n', "unknown-method", -32601),
         (
             b'{"jsonrpc":"2.0","id":1,"method":"memory.read","params":{"dir":"x","name":"y"}}\n',

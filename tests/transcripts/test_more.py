@@ -25,7 +25,9 @@ from tests.transcripts.machine import (
     Machine,
     Project,
     Running,
+    entry,
     fact_text,
+    save,
     until,
 )
 from zcsyncd.bus.limits import READY_WAIT_S
@@ -290,7 +292,7 @@ def test_a_dismissal_without_its_finding_can_be_taken_back(machine: Machine) -> 
     daemon.stop()
     daemon = machine.start()
     listener = daemon.listen(project)
-    project.write_index("a.md")
+    save(project.memory / "MEMORY.md", "# By hand\n\n" + entry("a.md"))  # an edit, no older text
     event = listener.until(lambda event: event["topic"] == "memory/audit" and event["data"]["appeared"])
     assert event["data"]["appeared"][0]["key"] == finding["key"]
     with pytest.raises(NotFound):

@@ -246,7 +246,7 @@ def test_what_lies_past_the_cap_is_named(shared: Running, project: Project) -> N
 def test_an_index_from_a_stale_snapshot_loses_facts_until_it_is_repaired(
     shared: Running, project: Project
 ) -> None:
-    """Facts whose entries an old copy overwrote are told after the grace, pending before, and cleared when back."""
+    """Entries that an old copy overwrote are told at once, and nothing else about their facts; cleared when back."""
     project.make({f"{name}.md": fact_text(name) for name in "abc"})
     stale = (project.memory / "MEMORY.md").read_text()
     whole = stale + entry("d.md") + entry("e.md")
@@ -259,18 +259,15 @@ def test_an_index_from_a_stale_snapshot_loses_facts_until_it_is_repaired(
     listener.flush()
     (index,) = listener.of("memory/index")
     assert [one["target"] for one in index["removed"]] == ["d.md", "e.md"]
-    assert "fact-unindexed" not in listener.codes("appeared")
-    pending = shared.call("audit.get", dir=project.dir)["findings"]
-    assert {(one["file"], one["code"], one["pending"]) for one in pending} == {
-        ("d.md", "fact-unindexed", True),
-        ("e.md", "fact-unindexed", True),
+    assert listener.codes("appeared") == ["entry-lost"] * 2
+    told = shared.call("audit.get", dir=project.dir)["findings"]
+    assert {(one["target"], one["code"], one["pending"]) for one in told} == {
+        ("d.md", "entry-lost", False),
+        ("e.md", "entry-lost", False),
     }
-    listener.until(lambda _: len(listener.codes("appeared")) == 2, "both findings after the grace")
-    assert listener.codes("appeared") == ["fact-unindexed"] * 2
-    assert listener.of("memory/audit")[-1]["counts"]["warning"] == 2
     save(project.memory / "MEMORY.md", whole)
     listener.flush()
-    assert listener.codes("cleared") == ["fact-unindexed"] * 2
+    assert listener.codes("cleared") == ["entry-lost"] * 2
     assert listener.of("memory/audit")[-1]["counts"] == {"error": 0, "warning": 0, "info": 0}
     assert shared.call("audit.get", dir=project.dir) == {"total": 0, "findings": []}
 

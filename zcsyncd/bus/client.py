@@ -35,6 +35,15 @@ PATIENCE_S: dict[str, float | None] = {
     "memory.list": READY_WAIT_S,
     "memory.read": READY_WAIT_S,
     "memory.index": READY_WAIT_S,
+    "memory.write": READY_WAIT_S,
+    "memory.forget": READY_WAIT_S,
+    "memory.search": READY_WAIT_S,
+    "memory.repair": READY_WAIT_S,
+    "history.list": READY_WAIT_S,
+    "history.show": READY_WAIT_S,
+    "history.restore": READY_WAIT_S,
+    "history.undo": READY_WAIT_S,
+    "history.purge": READY_WAIT_S,
     "audit.get": READY_WAIT_S,
     "audit.dismiss": READY_WAIT_S,
     "daemon.flush": None,
@@ -235,9 +244,11 @@ def _connect(address: str, timeout_s: float) -> socket.socket:
 
 
 def encode_request(number: int, method: str, params: Mapping[str, object]) -> bytes:
-    """Give a request's line. ASCII: a file name that is not UTF-8 survives as an escape."""
+    """Give a request's line. UTF-8, so that a long body fits; a file name that is none survives as an escape."""
     message = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
-    return json.dumps(message, separators=(",", ":")).encode("ascii") + b"\n"
+    text = json.dumps(message, separators=(",", ":"), ensure_ascii=False)
+    # Within a JSON string, Python's own way to write a lone surrogate is JSON's.
+    return text.encode("utf-8", "backslashreplace") + b"\n"
 
 
 def decode_message(line: bytes) -> dict[str, object]:

@@ -14,6 +14,7 @@ import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from zcsyncd import errors
 from zcsyncd.bus.events import CURSOR_PATTERN
@@ -24,9 +25,26 @@ Schema = dict[str, object]
 """A JSON Schema (draft 2020-12) of the few keywords that `_check` knows. `format: path` is ours: an absolute path
 in the system's own spelling, as a file system can hold it."""
 
+REVISION_PATTERN = "^mtime:-?[0-9]+:size:[0-9]+$"
+TIME_PATTERN = (
+    r"^(19[7-9]|2[0-9]{2})[0-9](-[0-9]{2}){2}T[0-9]{2}(:[0-9]{2}){2}(\.[0-9]+)?(Z|[+-][0-9]{2}:[0-9]{2})$"
+)
+"""RFC 3339, from 1970 on: every time that passes can be told in milliseconds."""
+
+BODY_BYTES = 524_288
+"""Largest body of a fact that `memory.write` takes, as UTF-8: half a line, so that JSON's escapes have room, too."""
+DIFF_BYTES = 700_000
+"""A longer diff of `memory.repair` is cut: the rest of the answer has to fit on its line, too."""
+SEARCH_HITS = 100
+"""Most hits of one search: who needs more needs another question."""
+
 LAYOUTS = ("zcode", "pi", "claude-code", "dsh", "unknown")
 SEVERITIES = ("error", "warning", "info")
 TYPES = ("user", "feedback", "project", "reference")
+PLACES = ("index", "prompt", "recall", "page")
+"""Where a fact may be seen: in the index, in the part of it that the model gets, in recall's list, on ZCode's page."""
+REASONS = ("updated", "file", "deleted", "renamed", "write", "forget", "repair", "restore")
+"""What a saved version was replaced by: another pen (the first four), or an act of ours."""
 
 
 # -- words of the schemas -------------------------------------------------------------------------------------
@@ -75,7 +93,13 @@ _NUMBER: Schema = {"type": "number"}
 _PATH: Schema = {"type": "string", "format": "path", "minLength": 1, "maxLength": 32_767}
 _TIME: Schema = {"type": "string", "format": "date-time"}
 _HASH: Schema = {"type": "string", "pattern": "^[0-9a-f]{64}$"}
-_REVISION: Schema = {"type": "string", "pattern": "^mtime:-?[0-9]+:size:[0-9]+$"}
+_REVISION: Schema = {"type": "string", "pattern": REVISION_PATTERN}
+_MOMENT: Schema = {"type": "string", "format": "date-time", "pattern": TIME_PATTERN}
+_SAVED: Schema = _say(
+    {"type": "integer", "minimum": 1, "maximum": 9_007_199_254_740_991}, "number of a saved version"
+)
+_FACT_NAME: Schema = _say(_text(4_096), "exact file name, file name without .md, or the front matter's name")
+_FILE: Schema = _say(_text(4_096), "relative to the directory, with `/`")
 _CURSOR: Schema = _say({"type": "string", "pattern": CURSOR_PATTERN}, "<journal id>:<sequence>")
 _NOTHING: Schema = _object({})
 
@@ -334,10 +358,11 @@ _MEMORY_LIST = Method(
 _MEMORY_READ = Method(
     "one fact",
     _object(
-        {"name": _say(_text(4_096), "exact file name, file name without .md, or the front matter's name")},
+        {"name": _FACT_NAME},
         {
             **_WHERE,
             "full": _with_default(_say(_BOOLEAN, "not cut as the host would cut it"), False),
+            "why": _with_default(_say(_BOOLEAN, "tell where it is seen, and for which reasons"), False),
         },
     ),
     _object(
@@ -357,6 +382,16 @@ _MEMORY_READ = Method(
         {
             "encoding": _say(_STRING, "only when it is not UTF-8"),
             "restLine": _say(_INTEGER, "line of the file with which the part that was cut off begins"),
+            "visible": _say(_object(dict.fromkeys(PLACES, _BOOLEAN)), "with `why`: where it is seen"),
+            "reasons": _say(
+                _array(
+                    _object(
+                        {"place": _one_of(*PLACES), "seen": _BOOLEAN, "reason": _STRING},
+                        {"code": _or_null(_STRING), "line": _or_null(_INTEGER), "hint": _or_null(_STRING)},
+                    )
+                ),
+                "with `why`: for which reasons",
+            ),
         },
     ),
     waits_for_ready=True,
@@ -376,6 +411,195 @@ _MEMORY_INDEX = Method(
             "revision": _or_null(_REVISION),
         }
     ),
+    waits_for_ready=True,
+)
+
+_WRITTEN = {
+    "file": _STRING,
+    "absolutePath": _PATH,
+    "index": _say(_one_of("inserted", "updated", "unchanged", "removed"), "what became of its entry"),
+}
+
+_MEMORY_WRITE = Method(
+    "write a fact and its entry",
+    _object(
+        {
+            "name": _say(_text(4_096), "finds a fact as memory.read does, else it becomes the file's name"),
+            "description": _say(_text(32_767), "line breaks become blanks"),
+            "type": _one_of(*TYPES),
+            "body": _say(_STRING, f"at most {BODY_BYTES} bytes as UTF-8"),
+            "mode": _say(_one_of("create", "upsert"), "create: `already-exists` when it does"),
+        },
+        {**_WHERE, "ifRevision": _say(_REVISION, "a `revision-conflict` unless the fact has this one")},
+    ),
+    _object(
+        {
+            **_WRITTEN,
+            "action": _one_of("created", "overwrote"),
+            "index": _one_of("inserted", "updated", "unchanged"),
+            "revision": _REVISION,
+        }
+    ),
+    waits_for_ready=True,
+)
+
+_MEMORY_FORGET = Method(
+    "take a fact and its entry away",
+    _object(
+        {"name": _FACT_NAME},
+        {
+            **_WHERE,
+            "ifRevision": _say(_REVISION, "a `revision-conflict` unless the fact has this one"),
+            "purge": _with_default(_say(_BOOLEAN, "keep no trace of it"), False),
+        },
+    ),
+    _object(
+        {
+            "file": _STRING,
+            "index": _one_of("removed", "unchanged"),
+            "saved": _say(_or_null(_SAVED), "what history.restore takes; null: it cannot be had back"),
+        }
+    ),
+    waits_for_ready=True,
+)
+
+_MEMORY_SEARCH = Method(
+    "facts that hold the words, the best first",
+    _object(
+        {"query": _text(1_024)},
+        {
+            "dir": _say(_PATH, "only here; with neither `dir` nor `cwd` everywhere in reach"),
+            "cwd": _WHERE["cwd"],
+            "limit": _with_default({"type": "integer", "minimum": 0, "maximum": SEARCH_HITS}, 20),
+        },
+    ),
+    _object(
+        {
+            "hits": _array(
+                _object(
+                    {
+                        "dir": _PATH,
+                        "file": _STRING,
+                        "name": _or_null(_STRING),
+                        "description": _or_null(_STRING),
+                        "score": _say(_NUMBER, "greater is better; of this answer only"),
+                        "line": _say(_or_null(_INTEGER), "of the file; null: the words are in no line of it"),
+                        "snippet": _STRING,
+                    }
+                )
+            )
+        },
+        {"complete": _say(_BOOLEAN, "false: the index of words is still being built")},
+    ),
+    waits_for_ready=True,
+)
+
+_MEMORY_REPAIR = Method(
+    "the smallest changes that end fixable findings; without `apply` nothing is written",
+    _object(
+        {},
+        {
+            **_WHERE,
+            "apply": _with_default(_BOOLEAN, False),
+            "codes": _say(
+                _array(_text(64), maxItems=64), "only these; those that write facts or hooks need it"
+            ),
+            "keys": _say(_array(_text(4_096), maxItems=PAGE), "only the findings with these keys"),
+        },
+    ),
+    _object(
+        {
+            "diff": _say(_STRING, "unified; empty: nothing to mend"),
+            "fixes": _array(
+                _object(
+                    {"key": _STRING, "code": _STRING, "file": _STRING, "does": _STRING},
+                    {"target": _or_null(_STRING), "line": _or_null(_INTEGER)},
+                )
+            ),
+            "skipped": _array(_object({"key": _STRING, "code": _STRING, "reason": _STRING})),
+            "applied": _BOOLEAN,
+            "revision": _say(_or_null(_REVISION), "the index's; null without one"),
+            "saved": _say(_or_null(_SAVED), "the index before, else the first file before"),
+            "heldBy": _say(_array(_SESSION_NAME), "sessions that still hold the old index"),
+        },
+        {"diffCut": _say(_BOOLEAN, f"true: the diff is longer than {DIFF_BYTES} bytes")},
+    ),
+    waits_for_ready=True,
+)
+
+_HISTORY_LIST = Method(
+    "what files were before, the newest first",
+    _object(
+        {},
+        {
+            **_WHERE,
+            "file": _FILE,
+            "limit": _with_default({"type": "integer", "minimum": 0, "maximum": PAGE}, 100),
+        },
+    ),
+    _object(
+        {
+            "versions": _array(
+                _object(
+                    {
+                        "saved": _SAVED,
+                        "file": _STRING,
+                        "at": _say(_TIME, "when it was replaced"),
+                        "sizeBytes": _COUNT,
+                        "contentHash": _say(_or_null(_HASH), "null: there was no such file"),
+                        "reason": _say(_one_of(*REASONS), "what replaced it"),
+                        "mtimeMs": _INTEGER,
+                    },
+                    {
+                        "by": _say(_SESSION_NAME, "who wrote it, where that is known"),
+                        "batch": _say(_INTEGER, "number of our own act; the same for all of its files"),
+                    },
+                )
+            )
+        }
+    ),
+    waits_for_ready=True,
+)
+
+_HISTORY_SHOW = Method(
+    "the text of a saved version",
+    _object({"saved": _SAVED}),
+    _object(
+        {"dir": _PATH, "file": _STRING, "text": _STRING},
+        {"encoding": _say(_or_null(_STRING), "only when it is not UTF-8; null: it is no text")},
+    ),
+    waits_for_ready=True,
+)
+
+_RESTORED = _object(
+    {
+        **_WRITTEN,
+        "action": _one_of("created", "overwrote", "removed"),
+        "revision": _say(_or_null(_REVISION), "null: it was removed"),
+    }
+)
+
+_HISTORY_RESTORE = Method(
+    "make a file again what it was",
+    _object(
+        {"saved": _SAVED},
+        {"ifRevision": _say(_REVISION, "a `revision-conflict` unless the file has this one")},
+    ),
+    _RESTORED,
+    waits_for_ready=True,
+)
+
+_HISTORY_UNDO = Method(
+    "take back our last act on a directory; that is an act, too",
+    _object({}, _WHERE),
+    _object({"files": _say(_array(_RESTORED), "each as history.restore answers")}),
+    waits_for_ready=True,
+)
+
+_HISTORY_PURGE = Method(
+    "remove saved versions and all that we keep of them, for good",
+    _object({}, {**_WHERE, "file": _FILE, "before": _say(_MOMENT, "only those that were replaced earlier")}),
+    _object({"removed": _COUNT}),
     waits_for_ready=True,
 )
 
@@ -426,6 +650,15 @@ METHODS: Mapping[str, Method] = {
     "memory.list": _MEMORY_LIST,
     "memory.read": _MEMORY_READ,
     "memory.index": _MEMORY_INDEX,
+    "memory.write": _MEMORY_WRITE,
+    "memory.forget": _MEMORY_FORGET,
+    "memory.search": _MEMORY_SEARCH,
+    "memory.repair": _MEMORY_REPAIR,
+    "history.list": _HISTORY_LIST,
+    "history.show": _HISTORY_SHOW,
+    "history.restore": _HISTORY_RESTORE,
+    "history.undo": _HISTORY_UNDO,
+    "history.purge": _HISTORY_PURGE,
     "audit.get": _AUDIT_GET,
     "audit.dismiss": Method(
         "do not tell this finding again",
@@ -642,11 +875,22 @@ def _check_text(schema: Schema, value: str, name: str) -> None:
     pattern = schema.get("pattern")
     if isinstance(pattern, str) and (re.search(pattern, value, re.ASCII) is None or value.endswith("\n")):
         raise _wrong(name, schema, _shown(value))
+    if schema.get("format") == "date-time" and not _is_moment(value):
+        raise _wrong(name, schema, _shown(value))
     if schema.get("format") == "path":
         if not _is_absolute(value):
             raise _wrong(name, schema, _shown(value))
         if not _is_storable(value):
             raise _wrong(name, schema, "a path that no file system can hold")
+
+
+def _is_moment(text: str) -> bool:
+    """Tell whether a time that looks like one is one: there is no thirtieth of February."""
+    try:
+        datetime.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _is_absolute(path: str) -> bool:
@@ -713,6 +957,10 @@ def _expected(schema: Schema) -> str:
         return "an absolute path"
     if schema.get("pattern") == CURSOR_PATTERN:
         return "a cursor `<journal id>:<sequence>`"
+    if schema.get("pattern") == REVISION_PATTERN:
+        return "a revision `mtime:<milliseconds>:size:<bytes>`"
+    if schema.get("pattern") == TIME_PATTERN:
+        return "a time as `2026-11-30T16:21:00Z`"
     kind = str(schema.get("type"))
     if kind == "array":
         items = schema.get("items")

@@ -15,8 +15,9 @@ import platform
 import signal
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, cast
 
 from zcsyncd import __version__
 from zcsyncd.bus.connection import Session
@@ -28,11 +29,15 @@ from zcsyncd.bus.server import Server
 from zcsyncd.bus.unix import activated_socket, bind_socket, remove_socket, socket_inode
 from zcsyncd.config import Settings
 from zcsyncd.daemon.database import CHECKPOINT_ROWS, Database, check_point, drop_events, plan_retention
+from zcsyncd.daemon.desk import Desk
+from zcsyncd.daemon.forgetting import purge, tidy
 from zcsyncd.daemon.grounds import Grounds
 from zcsyncd.daemon.handlers import Handlers
+from zcsyncd.daemon.keeping import Keeping
 from zcsyncd.daemon.lock import hold_lock
 from zcsyncd.daemon.logs import set_up_logs
 from zcsyncd.daemon.pipeline import Pipeline, wall_clock_ms
+from zcsyncd.daemon.remembering import file_of
 from zcsyncd.daemon.report import status
 from zcsyncd.daemon.schedule import Schedule
 from zcsyncd.daemon.store import Store
@@ -40,6 +45,7 @@ from zcsyncd.daemon.territory import MOST_TOLD, Territory
 from zcsyncd.layouts.registry import LAYOUTS
 from zcsyncd.memory.answers import time_text
 from zcsyncd.memory.audit import RULES
+from zcsyncd.memory.pen import sweep
 from zcsyncd.places import default_address, log_dir, private_directory, socket_directory, state_dir
 from zcsyncd.settings import PI_VARIABLE, read_settings
 from zcsyncd.watching.stream import Watch
@@ -87,6 +93,9 @@ class Daemon:
             grace_ms=int(settings.audit_grace_s * 1000),
             muted=self._muted,
             refused=self._look_again,
+            keeps_history=settings.history_enabled,
+            most_versions=settings.history_max_versions,
+            searches=settings.search_enabled,
         )
         self.watch = Watch(
             self.territory.refresh(),
@@ -105,6 +114,9 @@ class Daemon:
             ignored=settings.ignored,
             still_ours=self.territory.still_ours,
         )
+        self.desk = Desk(self.store, self.pipeline)
+        self.keeping = Keeping(self.store, self._is_full)
+        self.pipeline.telling.behind = self._behind
         self.schedule = Schedule(wall_clock_ms)
         self.server = Server(Handlers(self).answer, self.hub)
         self._state = state
@@ -112,6 +124,8 @@ class Daemon:
         self._socket_inode: int | None = None
         self._going_down: asyncio.Task[None] | None = None
         self._check_pointing: asyncio.Task[None] | None = None
+        self._tidying: asyncio.Task[None] | None = None
+        self._history_full = False
 
     # -- starting
 
@@ -125,6 +139,7 @@ class Daemon:
             self.address = str(listening.getsockname())
         await self.server.serve(listening)
         write_endpoint(self._state, self._endpoint())
+        self.sweep()
         self.store.tell("daemon/started", {"version": __version__, "pid": os.getpid()})
         self.store.commit()
         log.info("daemon started version=%s pid=%d address=%r", __version__, os.getpid(), self.address)
@@ -142,11 +157,47 @@ class Daemon:
         gc.set_threshold(GC_ALLOCATIONS, 20, 50)
         gc.enable()
         log.info("daemon ready directories=%d", len(self.store.kept))
+        self.keeping.start()
         self.schedule.every("check-point", MINUTE_S, self._check_point)
         self.schedule.every("retention", HOUR_S, self._retain)
         if self.settings.rescan_every_s:
             self.schedule.every("rescan", self.settings.rescan_every_s, self._rescan)
         self.schedule.start()
+
+    def sweep(self) -> None:
+        """Take away temporary files that a pen of ours left when it was killed."""
+        for path, directory, file in self.database.temps():
+
+            def keep(content: bytes, directory: str = directory, file: str = file) -> None:
+                # A kill in the midst of a write may have left another pen's bytes here and nowhere else.
+                now_ms = wall_clock_ms()
+                self.store.memory.history.put_aside(
+                    self.store.work, directory, file, content, mtime_ns=now_ms * 1_000_000, at_ms=now_ms
+                )
+
+            if sweep(path, keep=keep):
+                log.info("leftover removed path=%r", path)
+            if not os.path.lexists(path):
+                self.store.work.drop_temp(path)
+
+    async def look_once(self, params: Mapping[str, object]) -> None:
+        """Look at what a request is about, without a watch: at one directory, or at all of them."""
+        self.grounds.survey()
+        directories = self.grounds.directories()
+        if isinstance(params.get("dir"), str):
+            directories = [self.grounds.kept_as(str(params["dir"]))]
+        elif isinstance(params.get("cwd"), str):
+            directories = [self.territory.resolve(str(params["cwd"])).dir or ""]
+        elif isinstance(params.get("saved"), int):
+            version = self.store.memory.history.version(cast("int", params["saved"]))
+            directories = [version.directory] if version else []
+        for directory in dict.fromkeys([*directories, *(self.store.kept.keys() & {*directories})]):
+            tree = self.grounds.tree_of(directory)
+            if tree is not None:
+                await self.pipeline.look_inside(directory, self.store.layouts[tree.layout])
+        self.pipeline.telling.tell_now()
+        self.pipeline.ready = True
+        self.ready.set()
 
     def _river_ended(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (error := task.exception()) is not None:
@@ -168,6 +219,15 @@ class Daemon:
         self.hub.announce(events)
         if self.database.rows_written > CHECKPOINT_ROWS and self._check_pointing is None:
             self._check_pointing = asyncio.create_task(self._check_point())
+
+    def _behind(self) -> None:
+        if self.pipeline.ready and self.store.memory.unkept:
+            self.keeping.wake()
+        if self.store.memory.history.stored_bytes > self.settings.history_max_bytes and self._tidying is None:
+            self._tidying = asyncio.create_task(self._tidy())
+
+    def _is_full(self) -> bool:
+        return self._history_full
 
     def _look_again(self, directories: Sequence[str]) -> None:
         self.pipeline.look_again(directories)
@@ -252,7 +312,39 @@ class Daemon:
     async def _rescan(self) -> None:
         await self.pipeline.scan("schedule")
 
+    async def _tidy(self) -> None:
+        settings = self.settings
+        try:
+            tidied = await asyncio.to_thread(
+                tidy,
+                self.database.path,
+                most_bytes=settings.history_max_bytes,
+                oldest_ms=wall_clock_ms() - int(settings.history_max_age_days * DAY_MS),
+            )
+            self.store.memory.history.stored_bytes = tidied.stored_bytes
+            self._history_full = tidied.is_full
+        finally:
+            self._tidying = None
+
+    async def purge(self, directory: str, file: str | None, *, before_ms: int | None = None) -> int:
+        """Remove saved versions for good, and what else is kept of them; give how many there were."""
+        self.pipeline.telling.tell_now()
+        kept = self.store.kept.get(directory)
+        is_gone = kept is None or (file is not None and file_of(kept.snapshot, file) is None)
+        self.store.forget_losses(directory, file)
+        self.store.commit_or_raise()
+        return await asyncio.to_thread(
+            purge,
+            self.database.path,
+            directory,
+            file,
+            before_ms=before_ms,
+            current=is_gone and before_ms is None,
+            index_name=kept.layout.index_name if kept else "MEMORY.md",
+        )
+
     async def _retain(self) -> None:
+        await self._tidy()
         settings = self.settings
         upto = await asyncio.to_thread(
             plan_retention,
@@ -280,6 +372,7 @@ class Daemon:
         if self._river is not None:
             self._river.cancel()
             await asyncio.gather(self._river, return_exceptions=True)
+        await self.keeping.stop()
         await self.pipeline.stop()
         self.store.tell("daemon/stopping", {"pid": os.getpid()})
         self.store.commit()
@@ -336,17 +429,33 @@ def run_daemon(env: Mapping[str, str]) -> int:
         AlreadyRunning: another daemon serves this state directory.
         Refused: a place that must be private is not.
     """
+    with opened(env, logs=True) as make:
+
+        async def main() -> None:
+            await _run(make())
+
+        asyncio.run(main())
+    return 0
+
+
+@contextmanager
+def opened(env: Mapping[str, str], *, logs: bool) -> Iterator[Callable[[], Daemon]]:
+    """Hold the lock and open the database; give what makes the daemon, once a loop runs.
+
+    Raises: as `run_daemon`.
+    """
     settings = read_settings(env, codes=RULES)
     state = state_dir(env)
     private_directory(state)
     with hold_lock(state):
-        private_directory(log_dir(env))
-        set_up_logs(
-            os.path.join(log_dir(env), "zcsyncd.log"),
-            level=settings.log_level,
-            max_bytes=settings.log_max_bytes,
-            keep=settings.log_keep,
-        )
+        if logs:
+            private_directory(log_dir(env))
+            set_up_logs(
+                os.path.join(log_dir(env), "zcsyncd.log"),
+                level=settings.log_level,
+                max_bytes=settings.log_max_bytes,
+                keep=settings.log_keep,
+            )
         address = default_address(env, settings.bus_address)
         own_directory = socket_directory(env, settings.bus_address)
         if own_directory is not None:
@@ -354,12 +463,7 @@ def run_daemon(env: Mapping[str, str]) -> int:
         database = Database(os.path.join(state, "state.db"), _boot_id(), __version__)
         if database.recovered_from:
             log.error("database broken kept_as=%r", database.recovered_from)
-
-        async def main() -> None:
-            await _run(Daemon(env, settings, database, state, address))
-
-        asyncio.run(main())
-    return 0
+        yield lambda: Daemon(env, settings, database, state, address)
 
 
 def _boot_id() -> str:

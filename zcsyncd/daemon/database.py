@@ -16,6 +16,7 @@ import sqlite3
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 from zcsyncd.bus.events import StoredEvent
 from zcsyncd.daemon.docket import FindingRow
@@ -28,12 +29,12 @@ from zcsyncd.daemon.rows import (
     index_from,
     index_row,
 )
-from zcsyncd.errors import ConfigError, Unreadable
+from zcsyncd.errors import ConfigError, Unreadable, ZcsyncdError
 from zcsyncd.memory.fact import Fact
 from zcsyncd.memory.index import Index
 from zcsyncd.memory.snapshot import Snapshot
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 BUSY_MS = 5_000
 RETENTION_STEP = 500
 """Events that retention drops in one transaction."""
@@ -57,6 +58,24 @@ create table dismissed (key text primary key, dir text not null, at_ms integer n
 create table allowed (dir text primary key, at_ms integer not null) without rowid;
 create table cwds (cwd text primary key, seen_ms integer not null) without rowid;
 """
+_HISTORY_SCHEMA = """
+create table contents (id integer primary key, hash text not null unique, data blob not null);
+create table versions (
+  saved integer primary key autoincrement, dir text not null, file text not null, hash text, size integer not null,
+  mtime_ns integer not null, host text, session text, at_ms integer, reason text, batch integer, became text);
+create index versions_of_file on versions (dir, file, at_ms);
+create index versions_by_hash on versions (hash);
+create table pasts (dir text primary key, row text not null) without rowid;
+create table temps (path text primary key, dir text not null, file text not null) without rowid;
+create table index_reads (
+  dir text not null, host text not null, session text not null, text_hash text, at_ms integer not null,
+  primary key (dir, host, session)) without rowid;
+create table searched (
+  id integer primary key, dir text not null, file text not null, hash text not null, unique (dir, file));
+"""
+_SEARCH_SCHEMA = """
+create virtual table search using fts5 (name, description, body, tokenize = "unicode61 remove_diacritics 2")
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +97,8 @@ class KeptDirectory:
     first_seen_ms: int
     changed_ms: int
     findings: Mapping[str, FindingRow]
+    past: str | None = None
+    """What is remembered of it beside the snapshot, as a row (memory.past)."""
 
 
 @dataclass(slots=True)
@@ -97,7 +118,7 @@ class Transaction:
             (
                 "insert or replace into directories values (?, ?, ?, ?, ?)",
                 (
-                    _text(snapshot.directory),
+                    stored(snapshot.directory),
                     snapshot.layout,
                     first_seen_ms,
                     changed_ms,
@@ -114,7 +135,7 @@ class Transaction:
         `files`: the only ones that may differ.
         """
         known: Mapping[str, Fact] = before.facts if before else {}
-        directory = _text(after.directory)
+        directory = stored(after.directory)
         if after.index is not (before.index if before else None):
             self._save_index(directory, after.index)
         for file in after.facts if files is None else files:
@@ -123,13 +144,13 @@ class Transaction:
                 self.statements.append(
                     (
                         "insert or replace into facts values (?, ?, ?)",
-                        (directory, _text(file), fact_row(fact)),
+                        (directory, stored(file), fact_row(fact)),
                     )
                 )
         for file in known if files is None else files:
             if file in known and file not in after.facts:
                 self.statements.append(
-                    ("delete from facts where dir = ? and file = ?", (directory, _text(file)))
+                    ("delete from facts where dir = ? and file = ?", (directory, stored(file)))
                 )
 
     def _save_index(self, directory: str | bytes, index: Index | None) -> None:
@@ -142,45 +163,71 @@ class Transaction:
 
     def drop_directory(self, directory: str) -> None:
         """Forget a directory and what was found in it."""
-        for table in ("directories", "indexes", "facts", "findings"):
-            self.statements.append((f"delete from {table} where dir = ?", (_text(directory),)))  # noqa: S608  our own names
+        for table in ("directories", "indexes", "facts", "findings", "pasts"):
+            self.statements.append((f"delete from {table} where dir = ?", (stored(directory),)))  # noqa: S608  our own names
 
     def save_finding(self, directory: str, key: str, row: FindingRow) -> None:
         """Save what is remembered of a finding."""
         self.statements.append(
             (
                 "insert or replace into findings values (?, ?, ?, ?, ?)",
-                (_text(directory), _text(key), row.since_ms, int(row.told), finding_row(row.finding)),
+                (stored(directory), stored(key), row.since_ms, int(row.told), finding_row(row.finding)),
             )
         )
 
     def drop_finding(self, directory: str, key: str) -> None:
         """Forget a finding that is over."""
         self.statements.append(
-            ("delete from findings where dir = ? and key = ?", (_text(directory), _text(key)))
+            ("delete from findings where dir = ? and key = ?", (stored(directory), stored(key)))
         )
 
     def dismiss(self, key: str, directory: str, at_ms: int, *, undo: bool) -> None:
         """Remember (or take back) a dismissal."""
         if undo:
-            self.statements.append(("delete from dismissed where key = ?", (_text(key),)))
+            self.statements.append(("delete from dismissed where key = ?", (stored(key),)))
         else:
             self.statements.append(
-                ("insert or replace into dismissed values (?, ?, ?)", (_text(key), _text(directory), at_ms))
+                ("insert or replace into dismissed values (?, ?, ?)", (stored(key), stored(directory), at_ms))
             )
 
     def allow(self, directory: str, at_ms: int, *, allowed: bool) -> None:
         """Remember (or take back) that a person allowed a directory."""
         if allowed:
             self.statements.append(
-                ("insert or replace into allowed values (?, ?)", (_text(directory), at_ms))
+                ("insert or replace into allowed values (?, ?)", (stored(directory), at_ms))
             )
         else:
-            self.statements.append(("delete from allowed where dir = ?", (_text(directory),)))
+            self.statements.append(("delete from allowed where dir = ?", (stored(directory),)))
 
     def learn_cwd(self, cwd: str, at_ms: int) -> None:
         """Remember a working directory."""
-        self.statements.append(("insert or replace into cwds values (?, ?)", (_text(cwd), at_ms)))
+        self.statements.append(("insert or replace into cwds values (?, ?)", (stored(cwd), at_ms)))
+
+    def save_past(self, directory: str, row: str) -> None:
+        """Remember what a directory was, beside its snapshot."""
+        self.statements.append(("insert or replace into pasts values (?, ?)", (stored(directory), row)))
+
+    def note_temp(self, path: str, directory: str, file: str) -> None:
+        """Remember a temporary file that is about to be made for a file, so that the next start can take it away."""
+        self.statements.append(
+            ("insert or replace into temps values (?, ?, ?)", (stored(path), stored(directory), stored(file)))
+        )
+
+    def drop_temp(self, path: str) -> None:
+        """Forget a temporary file that is gone."""
+        self.statements.append(("delete from temps where path = ?", (stored(path),)))
+
+    def note_index_read(
+        self, directory: str, session: tuple[str, str], text_hash: str | None, at_ms: int
+    ) -> None:
+        """Remember which text of an index a session (host, id) was given last; None: there was no index."""
+        host, name = session
+        self.statements.append(
+            (
+                "insert or replace into index_reads values (?, ?, ?, ?, ?)",
+                (stored(directory), stored(host), stored(name), text_hash, at_ms),
+            )
+        )
 
     def note_adopted(self) -> None:
         """Remember that a first scan has been made to its end: what is found from now on is news."""
@@ -192,7 +239,7 @@ class Transaction:
         return not self.events and not self.statements
 
 
-def _text(value: str) -> str | bytes:
+def stored(value: str) -> str | bytes:
     """SQLite takes no lone surrogates (names that are not UTF-8): such a text is stored as its bytes."""
     try:
         value.encode("utf-8")
@@ -201,7 +248,8 @@ def _text(value: str) -> str | bytes:
     return value
 
 
-def _str(value: str | bytes) -> str:
+def from_stored(value: str | bytes) -> str:
+    """Give back what `stored` made of a text."""
     return value.decode("utf-8", "surrogatepass") if isinstance(value, bytes) else value
 
 
@@ -221,6 +269,8 @@ class Database:
         self.path = path
         self.is_new = True
         self.same_version = True
+        self.can_search = False
+        """SQLite was built with FTS5."""
         self._version = version
         self._journal_id = ""
         self.recovered_from: str | None = None
@@ -256,7 +306,7 @@ class Database:
     def _prepared(self, boot_id: str) -> sqlite3.Connection:
         descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)
         os.close(descriptor)
-        connection = _connect(self.path)
+        connection = connect(self.path)
         try:
             self._set_up(connection, boot_id)
             # Read here, so that a page or a row that cannot be read is found while the file can still be put aside.
@@ -275,10 +325,9 @@ class Database:
                 hint="update zcsyncd, or move the file away",
             )
         with transaction(connection):
-            if version == 0:
-                for statement in _SCHEMA.split(";"):
-                    connection.execute(statement)
-                connection.execute(f"pragma user_version={SCHEMA_VERSION}")
+            for statement in _upgrade(version).split(";"):
+                connection.execute(statement)
+            connection.execute(f"pragma user_version={SCHEMA_VERSION}")
             meta = dict(connection.execute("select key, value from meta"))
             journal_id = meta.get("journal_id")
             lost_commits = meta.get("clean") == "0" and meta.get("boot_id") != boot_id
@@ -291,7 +340,11 @@ class Database:
             self._head = max(kept[0] or 0, int(meta.get("head", "0")))
             self._oldest = kept[1] if kept[1] is not None else self._head + 1
         self._journal_id = journal_id
-        self.same_version = meta.get("version", self._version) == self._version
+        self.same_version = meta.get("version", self._version) == self._version and version in (
+            0,
+            SCHEMA_VERSION,
+        )
+        self.can_search = _can_search(connection)
         self.is_new = "adopted" not in meta
 
     # -- the journal
@@ -322,8 +375,8 @@ class Database:
                 seq,
                 time_ms,
                 topic,
-                None if directory is None else _str(directory),
-                None if host is None else (_str(host), _str(session)),
+                None if directory is None else from_stored(directory),
+                None if host is None else (from_stored(host), from_stored(session)),
                 data,
             )
             for seq, time_ms, topic, directory, host, session, data in rows
@@ -357,17 +410,44 @@ class Database:
 
     # -- what was known
 
+    def query(self, statement: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        """Give the rows of a question.
+
+        Raises: ZcsyncdError, when the file cannot be read.
+        """
+        try:
+            return self._connection.execute(statement, tuple(values)).fetchall()
+        except sqlite3.Error as error:
+            raise ZcsyncdError(
+                f"{self.path} cannot be read: {error}", hint="check the disk; the log may say more"
+            ) from error
+
     def dismissed(self) -> set[str]:
         """Give the keys of all dismissed findings."""
-        return {_str(key) for (key,) in self._connection.execute("select key from dismissed")}
+        return {from_stored(key) for (key,) in self._connection.execute("select key from dismissed")}
 
     def allowed(self) -> set[str]:
         """Give the directories that a person allowed."""
-        return {_str(directory) for (directory,) in self._connection.execute("select dir from allowed")}
+        return {
+            from_stored(directory) for (directory,) in self._connection.execute("select dir from allowed")
+        }
 
     def cwds(self) -> set[str]:
         """Give the working directories that were learned."""
-        return {_str(cwd) for (cwd,) in self._connection.execute("select cwd from cwds")}
+        return {from_stored(cwd) for (cwd,) in self._connection.execute("select cwd from cwds")}
+
+    def index_reads(self, directory: str, since_ms: int) -> list[tuple[str, str, str | None]]:
+        """Give the sessions that were given an index since a time: host, id, hash of the text."""
+        rows = self.query(
+            "select host, session, text_hash from index_reads where dir = ? and at_ms >= ? order by host, session",
+            (stored(directory), since_ms),
+        )
+        return [(from_stored(host), from_stored(session), text_hash) for host, session, text_hash in rows]
+
+    def temps(self) -> list[tuple[str, str, str]]:
+        """Give the temporary files that our pen was about to make: path, directory, and the file that it was for."""
+        rows = self.query("select path, dir, file from temps")
+        return [(from_stored(path), from_stored(name), from_stored(file)) for path, name, file in rows]
 
     # -- keeping it small
 
@@ -390,21 +470,42 @@ def _directories(connection: sqlite3.Connection, *, trusted: bool) -> Iterator[K
     facts: dict[str, dict[str, Fact]] = {}
     for directory, file, row in connection.execute("select dir, file, row from facts"):
         fact = fact_from(row)
-        facts.setdefault(_str(directory), {})[_str(file)] = fact if trusted else distrusted(fact)
+        facts.setdefault(from_stored(directory), {})[from_stored(file)] = (
+            fact if trusted else distrusted(fact)
+        )
     findings: dict[str, dict[str, FindingRow]] = {}
     for name, key, since_ms, told, row in connection.execute("select * from findings"):
         remembered = FindingRow(since_ms, bool(told), finding_from(row))
-        findings.setdefault(_str(name), {})[_str(key)] = remembered
-    indexes = {_str(name): row for name, row in connection.execute("select dir, row from indexes")}
+        findings.setdefault(from_stored(name), {})[from_stored(key)] = remembered
+    pasts = {from_stored(name): row for name, row in connection.execute("select dir, row from pasts")}
+    indexes = {from_stored(name): row for name, row in connection.execute("select dir, row from indexes")}
     rows = connection.execute("select * from directories order by dir").fetchall()
     for name, layout, first_seen_ms, changed_ms, folds_case in rows:
-        directory = _str(name)
+        directory = from_stored(name)
         row = indexes.pop(directory, None)
         index: Index | None = index_from(row) if row else None
         if index is not None and not trusted:
             index = distrusted(index)
         snapshot = Snapshot(directory, layout, index, facts.pop(directory, {}), {}, bool(folds_case))
-        yield KeptDirectory(snapshot, first_seen_ms, changed_ms, findings.pop(directory, {}))
+        yield KeptDirectory(
+            snapshot, first_seen_ms, changed_ms, findings.pop(directory, {}), pasts.pop(directory, None)
+        )
+
+
+def _upgrade(version: int) -> str:
+    """Give the statements that bring a file of an older schema (0: an empty one) to today's."""
+    return {0: _SCHEMA + _HISTORY_SCHEMA, 1: _HISTORY_SCHEMA}.get(version, "")
+
+
+def _can_search(connection: sqlite3.Connection) -> bool:
+    """Make the table of words where there is none; False when this SQLite cannot search."""
+    if connection.execute("select 1 from sqlite_master where name = 'search'").fetchone():
+        return True
+    try:
+        connection.execute(_SEARCH_SCHEMA)
+    except sqlite3.OperationalError:
+        return False
+    return True
 
 
 def _is_damage(error: sqlite3.OperationalError) -> bool:
@@ -418,16 +519,23 @@ def _event_row(event: StoredEvent) -> tuple[object, ...]:
         event.sequence,
         event.time_ms,
         event.topic,
-        None if event.directory is None else _text(event.directory),
-        None if host is None else _text(host),
-        None if session is None else _text(session),
+        None if event.directory is None else stored(event.directory),
+        None if host is None else stored(host),
+        None if session is None else stored(session),
         event.data,
     )
 
 
-def _connect(path: str) -> sqlite3.Connection:
+def connect(path: str) -> sqlite3.Connection:
+    """Open a connection as all of ours are: deleted rows are overwritten, and nothing goes to temporary files."""
     connection = sqlite3.connect(path, timeout=BUSY_MS / 1000, isolation_level=None, check_same_thread=False)
-    for pragma in ("journal_mode=wal", "synchronous=normal", "secure_delete=on", "cache_size=-2000"):
+    for pragma in (
+        "journal_mode=wal",
+        "synchronous=normal",
+        "secure_delete=on",
+        "cache_size=-2000",
+        "temp_store=memory",
+    ):
         connection.execute(f"pragma {pragma}")
     return connection
 
@@ -447,7 +555,7 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
 
 def check_point(path: str) -> None:
     """Fold the WAL into the file. For a thread: opens a connection of its own."""
-    with closing(_connect(path)) as connection:
+    with closing(connect(path)) as connection:
         connection.execute("pragma wal_checkpoint(passive)").fetchall()
 
 
@@ -456,7 +564,7 @@ def plan_retention(path: str, *, max_events: int, max_bytes: int, oldest_ms: int
 
     `oldest_ms`: events before this time go.
     """
-    with closing(_connect(path)) as connection:
+    with closing(connect(path)) as connection:
         last = connection.execute("select max(seq) from events").fetchone()[0]
         if last is None:
             return 0
@@ -475,7 +583,7 @@ def drop_events(path: str, upto: int) -> int:
 
     The journal must have been told before (`Database.forget_upto`), so that nobody reads across what is being dropped.
     """
-    with closing(_connect(path)) as connection:
+    with closing(connect(path)) as connection:
         first, last = connection.execute("select min(seq), max(seq) from events").fetchone()
         if first is None:
             return 0

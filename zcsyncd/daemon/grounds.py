@@ -57,6 +57,11 @@ class Grounds:
             self.chief = chief
             self.generation += 1
 
+    def kept_as(self, path: str) -> str:
+        """Give the path by which the directory at `path` is kept."""
+        path = os.path.normpath(path)
+        return self.chief.get(path, path)
+
     def directories(self) -> list[str]:
         """List the directories that exist, each by the path by which it is kept."""
         return sorted(set(self.chief.values()))

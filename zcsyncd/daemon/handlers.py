@@ -10,12 +10,13 @@ import asyncio
 import logging
 import os
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from zcsyncd.bus.connection import Session, session_of
 from zcsyncd.bus.events import StoredEvent
 from zcsyncd.bus.limits import LINE_BYTES, PROTOCOL, READY_WAIT_S
 from zcsyncd.bus.requests import METHODS, describe
+from zcsyncd.daemon.desk import Place
 from zcsyncd.daemon.words import told
 from zcsyncd.errors import (
     InvalidParams,
@@ -26,20 +27,37 @@ from zcsyncd.errors import (
     ZcsyncdError,
 )
 from zcsyncd.layouts.registry import LAYOUTS
-from zcsyncd.memory.answers import find_fact, index_answer, list_answer, read_answer, time_text
+from zcsyncd.memory.answers import (
+    find_fact,
+    index_answer,
+    list_answer,
+    read_answer,
+    repair_answer,
+    saved_answer,
+    time_ms,
+    time_text,
+)
+from zcsyncd.memory.audit import RULES
 from zcsyncd.memory.disk import read_file
 from zcsyncd.memory.recall import recalled
 from zcsyncd.memory.revision import revision
+from zcsyncd.memory.terms import snippet
+from zcsyncd.memory.text import decode
+from zcsyncd.memory.why import why
 
 if TYPE_CHECKING:
     from zcsyncd.bus.server import Call, Link
     from zcsyncd.daemon.app import Daemon
+    from zcsyncd.daemon.finder import Found
+    from zcsyncd.daemon.history import By, Version
     from zcsyncd.daemon.store import Kept
 
 log = logging.getLogger(__name__)
 
 Answer = dict[str, object]
 _SEVERITIES = ("error", "warning", "info")
+SESSION_MS = 14 * 86_400_000
+"""A session that was not heard of for so long is over."""
 
 
 class Handlers:
@@ -90,6 +108,9 @@ class Handlers:
             daemon.territory.session_directories(said.cwd, said.dirs)
             daemon.note_session(said)
             await daemon.watch_named()
+            if said.reason == "start" and directory in daemon.store.kept:
+                index = daemon.store.kept[directory].snapshot.index
+                self._note_index_read(call.link, directory, index.text_hash if index else None)
         return {
             "protocol": PROTOCOL,
             "server": daemon.server_words(),
@@ -241,6 +262,10 @@ class Handlers:
             }
             self._daemon.store.tell("read-state/read", read, (session.host, session.id), directory)
             self._daemon.store.commit_or_raise()
+        if params.get("why"):
+            kept = self._daemon.store.kept.get(directory, kept)
+            findings = [row.finding for row in kept.rows.values()]
+            answer |= why(kept.snapshot, file, kept.layout.caps, findings)
         return answer
 
     async def _file_of(self, directory: str, name: str) -> str:
@@ -259,11 +284,232 @@ class Handlers:
         index_name = kept.layout.index_name
         if index_name is None:
             raise Refused(f"{kept.snapshot.directory} has no index: its layout {kept.layout.name} keeps none")
+        directory = kept.snapshot.directory
         try:
-            content, stat = read_file(kept.snapshot.directory, index_name)
+            content, stat = read_file(directory, index_name)
         except NotFound:
-            return index_answer(kept.snapshot.directory, None, 0, kept.layout.caps)
-        return index_answer(kept.snapshot.directory, content, stat.mtime_ns, kept.layout.caps)
+            answer = index_answer(directory, None, 0, kept.layout.caps)
+        else:
+            answer = index_answer(directory, content, stat.mtime_ns, kept.layout.caps)
+        self._note_index_read(call.link, directory, cast("str | None", answer["textHash"]))
+        return answer
+
+    def _note_index_read(self, link: Link, directory: str, text_hash: str | None) -> None:
+        """Remember which text of an index a session was given."""
+        if link.session is not None:
+            store = self._daemon.store
+            store.work.note_index_read(directory, _by(link), text_hash, store.clock_ms())
+            store.commit()
+
+    # -- our own pen
+
+    async def do_memory_write(self, call: Call) -> Answer:
+        """Write a fact and its entry."""
+        params = call.params
+        return await self._daemon.desk.write(
+            await self._place(call),
+            name=params["name"],
+            description=params["description"],
+            type=params["type"],
+            body=params["body"],
+            mode=params["mode"],
+            if_revision=params.get("ifRevision"),
+            by=_by_or_none(call.link),
+        )
+
+    async def do_memory_forget(self, call: Call) -> Answer:
+        """Remove a fact and its entry."""
+        kept, params = await self._reach(call), call.params
+        place = Place(kept.snapshot.directory, kept.layout)
+        answer = await self._daemon.desk.forget(
+            place,
+            name=params["name"],
+            if_revision=params.get("ifRevision"),
+            by=_by_or_none(call.link),
+        )
+        if params.get("purge"):
+            await self._daemon.purge(place.directory, str(answer["file"]))
+            answer["saved"] = None
+        return answer
+
+    async def do_memory_repair(self, call: Call) -> Answer:
+        """Mend what can be mended, or tell what would be done."""
+        kept, params = await self._reach(call), call.params
+        place = Place(kept.snapshot.directory, kept.layout)
+        codes, keys = params.get("codes"), params.get("keys")
+        for code in codes or ():
+            if code not in RULES or not RULES[code].fixable:
+                known = ", ".join(sorted(rule.code for rule in RULES.values() if rule.fixable))
+                raise InvalidParams(f"codes: {code!r} is none that a repair can mend; these are: {known}")
+        repair, text, saved, applied = await self._daemon.desk.repair(
+            place,
+            apply=params["apply"],
+            codes=frozenset(codes) if codes else None,
+            keys=frozenset(keys) if keys else None,
+            by=_by_or_none(call.link),
+        )
+        kept = self._daemon.store.kept.get(place.directory, kept)
+        return repair_answer(
+            repair,
+            text,
+            applied=applied,
+            revision=_revision(kept),
+            saved=saved,
+            held_by=self._held_by(kept) if applied else [],
+        )
+
+    def _held_by(self, kept: Kept) -> list[dict[str, str]]:
+        """Name the sessions that were given another text of the index than there is now."""
+        index = kept.snapshot.index
+        since_ms = self._daemon.store.clock_ms() - SESSION_MS
+        reads = self._daemon.database.index_reads(kept.snapshot.directory, since_ms)
+        return [
+            {"host": host, "id": session}
+            for host, session, text_hash in reads
+            if text_hash != (index.text_hash if index else None)
+        ]
+
+    async def do_memory_search(self, call: Call) -> Answer:
+        """Find facts by their words."""
+        params = call.params
+        reach = self.scope(call.link)
+        if params.get("dir") or params.get("cwd"):
+            reach = frozenset({(await self._reach(call)).snapshot.directory})
+        found = self._daemon.store.memory.finder.find(params["query"], reach, params["limit"])
+        hits = [hit for each in found if (hit := self._hit(each, params["query"])) is not None]
+        answer: Answer = {"hits": hits}
+        if not self._daemon.keeping.complete:
+            answer["complete"] = False
+        return answer
+
+    def _hit(self, found: Found, query: str) -> Answer | None:
+        """Tell one hit from the file as it is now; None: it is gone."""
+        kept = self._daemon.store.kept.get(found.directory)
+        fact = kept.snapshot.facts.get(found.file) if kept else None
+        if fact is None:
+            return None
+        try:
+            content, _ = read_file(found.directory, found.file)
+        except ZcsyncdError:
+            return None
+        decoded = decode(content)
+        if decoded is None:
+            return None
+        line, text = snippet(decoded.text, query)
+        return {
+            "dir": found.directory,
+            "file": found.file,
+            "name": fact.name,
+            "description": fact.description,
+            "score": round(found.score, 6),
+            "line": line,
+            "snippet": text,
+        }
+
+    # -- history
+
+    async def do_history_list(self, call: Call) -> Answer:
+        """List saved versions, the newest first."""
+        directory = await self._once_kept(call)
+        versions = self._daemon.store.memory.history.versions(
+            directory, call.params.get("file"), call.params["limit"]
+        )
+        return {"versions": [version.to_wire() for version in versions]}
+
+    async def do_history_show(self, call: Call) -> Answer:
+        """Give a saved version's text."""
+        version = self._version(call)
+        content = (
+            self._daemon.store.memory.history.bytes_of(version.hash) if version.hash is not None else None
+        )
+        if content is None:
+            raise NotFound(
+                f"version {version.saved} stands for a file that was not there"
+                if version.hash is None
+                else f"the bytes of version {version.saved} are gone",
+                hint="`zcsyncd history list` shows the others",
+            )
+        return saved_answer(version.directory, version.file, content)
+
+    async def do_history_restore(self, call: Call) -> Answer:
+        """Give a file the content that it had."""
+        version = self._version(call)
+        return await self._daemon.desk.restore(
+            self._place_of(version.directory),
+            version,
+            if_revision=call.params.get("ifRevision"),
+            by=_by_or_none(call.link),
+        )
+
+    async def do_history_undo(self, call: Call) -> Answer:
+        """Take back the last act of our own pen on a directory."""
+        directory = await self._once_kept(call)
+        done = await self._daemon.desk.undo(self._place_of(directory), by=_by_or_none(call.link))
+        return {"files": done}
+
+    async def do_history_purge(self, call: Call) -> Answer:
+        """Remove saved versions for good."""
+        directory, params = await self._once_kept(call), call.params
+        before = params.get("before")
+        removed = await self._daemon.purge(
+            directory, params.get("file"), before_ms=time_ms(before, "before") if before else None
+        )
+        return {"removed": removed}
+
+    def _version(self, call: Call) -> Version:
+        saved = call.params["saved"]
+        version = self._daemon.store.memory.history.version(saved)
+        reach = self.scope(call.link)
+        if version is None or version.at_ms is None:
+            raise NotFound(f"no version {saved} is saved", hint="`zcsyncd history list` shows those that are")
+        if reach is not None and version.directory not in reach:
+            raise _out_of_scope(version.directory)
+        return version
+
+    async def _once_kept(self, call: Call) -> str:
+        """Give the directory that a call is about, which may be gone by now: its versions are still there."""
+        try:
+            return (await self._reach(call)).snapshot.directory
+        except NotFound:
+            directory = self._directory_of(call)
+            if directory is None or not self._daemon.store.memory.history.versions(directory, None, 1):
+                raise
+            return directory
+
+    def _place_of(self, directory: str) -> Place:
+        """Give the place of a directory that is kept, or was and may be made again."""
+        kept = self._daemon.store.kept.get(directory)
+        if kept is not None:
+            return Place(directory, kept.layout)
+        tree = self._daemon.grounds.tree_of(directory)
+        if tree is None or not self._daemon.territory.still_ours(directory):
+            raise self._not_kept(directory)
+        return Place(directory, self._daemon.store.layouts[tree.layout])
+
+    async def _place(self, call: Call) -> Place:
+        """Give the directory that a fact is to be written to; one that is not there yet will be made."""
+        try:
+            kept = await self._reach(call)
+        except NotFound:
+            directory = self._directory_of(call)
+            if directory is None:
+                raise
+            return self._place_of(directory)
+        return Place(kept.snapshot.directory, kept.layout)
+
+    def _directory_of(self, call: Call) -> str | None:
+        """Give the directory that a call names, or that its working directory would have; None: out of reach."""
+        params, session = call.params, call.link.session
+        if params.get("dir"):
+            directory = self._chief(_absolute(params["dir"], "dir"))
+        else:
+            cwd = params.get("cwd") or (session.cwd if session else None)
+            if cwd is None:
+                return None
+            found = self._daemon.territory.resolve(_absolute(cwd, "cwd"))
+            directory = self._chief(found.dir or found.computed_dir)
+        reach = self.scope(call.link)
+        return directory if reach is None or directory in reach else None
 
     # -- audit
 
@@ -384,8 +630,7 @@ class Handlers:
         return self._daemon.grounds.generation, self._daemon.territory.generation
 
     def _chief(self, path: str) -> str:
-        path = os.path.normpath(path)
-        return self._daemon.grounds.chief.get(path, path)
+        return self._daemon.grounds.kept_as(path)
 
     def _not_kept(self, directory: str) -> ZcsyncdError:
         if directory in self._daemon.territory.asked:
@@ -428,6 +673,15 @@ class _Reach:
                 log.exception("scope unknown connection=%d", self._link.number)
                 self._scope = frozenset()
         return self._scope is None or directory in self._scope or directory in self._former
+
+
+def _by(link: Link) -> By:
+    assert link.session is not None
+    return link.session.host, link.session.id
+
+
+def _by_or_none(link: Link) -> By | None:
+    return None if link.session is None else _by(link)
 
 
 def _has_unreadable(kept: Kept) -> bool:

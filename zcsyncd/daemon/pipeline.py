@@ -6,6 +6,7 @@ Rule 1: one directory is looked at by one at a time; what comes meanwhile is loo
 Rule 2: a small look (paths that an event named) is done at once; a larger one is cut into slices, beside which other
 directories go on.
 Rule 3: one scan of everything at a time.
+Rule 4: an act of our own pen is to its directory what a look is: while it runs nobody looks, and acts queue up.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from zcsyncd.daemon.grounds import Grounds, translate
 from zcsyncd.daemon.telling import Telling
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from zcsyncd.layouts.layout import Layout
 
 _Slices = Generator[None, None, Reading | None]
+_Result = TypeVar("_Result")
 log = logging.getLogger(__name__)
 
 INLINE_PATHS = 64
@@ -80,7 +82,9 @@ class Pipeline:
         self._ignored = ignored
         self._still_ours = still_ours
         self._due: dict[str, _Due] = {}
-        self._busy: dict[str, asyncio.Task[None]] = {}
+        self._busy: dict[str, asyncio.Task[Any]] = {}
+        self._acts: dict[str, list[asyncio.Future[None]]] = {}
+        """Acts that run or wait, by directory; the first one runs."""
         self._scans: set[asyncio.Task[None]] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._empty_since: dict[str, float] = {}
@@ -238,7 +242,11 @@ class Pipeline:
         else:
             layout = kept.layout if kept else self.store.layouts[reading.snapshot.layout]
             adopt = not self.ready and self.store.database.is_new
-            found = self.store.take(reading.snapshot, layout, files=reading.files, adopt=adopt)
+            # Before the daemon is ready, what a look brings along would be in the way: it is saved in slices after.
+            contents = reading.contents if self.ready else None
+            found = self.store.take(
+                reading.snapshot, layout, files=reading.files, adopt=adopt, contents=contents
+            )
             self.telling.found(directory)
             self._hold(directory, layout, reading)
         self._drift += 0 if by_event else found
@@ -301,6 +309,77 @@ class Pipeline:
             return
         closed = replace(known, strays={**known.strays, "": Stray("", "unreadable-directory")})
         self._take(directory, Reading(closed), by_event=True)
+
+    # -- our own pen
+
+    async def alone(self, directory: str, act: Callable[[], Coroutine[Any, Any, _Result]]) -> _Result:
+        """Run an act on a directory behind all others on it, while nobody looks at it; an act is never cut short."""
+        queue = self._acts.setdefault(directory, [])
+        over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        before = queue[-1] if queue else None
+        queue.append(over)
+        task = asyncio.create_task(self._act(directory, before, act))
+        task.add_done_callback(lambda _done: self._act_ended(directory, over))
+        return await asyncio.shield(task)
+
+    async def _act(
+        self,
+        directory: str,
+        before: asyncio.Future[None] | None,
+        act: Callable[[], Coroutine[Any, Any, _Result]],
+    ) -> _Result:
+        if before is not None:
+            await before
+        while directory in self._busy:
+            await asyncio.wait({self._busy[directory]})
+        this = asyncio.current_task()
+        assert this is not None
+        self._busy[directory] = this
+        try:
+            return await act()
+        finally:
+            del self._busy[directory]
+
+    def _act_ended(self, directory: str, over: asyncio.Future[None]) -> None:
+        queue = self._acts[directory]
+        queue.remove(over)
+        if not queue:
+            del self._acts[directory]
+        over.set_result(None)
+        if not queue:
+            self._begin(directory)
+
+    async def look_inside(self, directory: str, layout: Layout, files: Iterable[str] | None = None) -> None:
+        """Look at a directory from within an act on it: at these files, or at everything. What is found is told.
+
+        Raises: Unreadable, when it cannot be listed.
+        """
+        kept = self.store.kept.get(directory)
+        named = None
+        if kept is not None and files is not None:
+            named = frozenset(os.path.join(directory, *file.split("/")) for file in files)
+        if directory not in self.grounds.chief:
+            self.grounds.note(directory)
+        reading = await _looked(
+            look(
+                directory,
+                layout,
+                kept.snapshot if kept else None,
+                named=named,
+                believe_empty=self._believes_empty,
+                ignored=self._ignored,
+            )
+        )
+        if reading is None:
+            self.store.gone(directory)
+            self._let_go(directory)
+        else:
+            adopt = kept is None and not self.ready and self.store.database.is_new
+            self.store.take(
+                reading.snapshot, layout, files=reading.files, adopt=adopt, contents=reading.contents
+            )
+            self._hold(directory, layout, reading)
+            self.telling.found(directory)
 
     # -- looking at everything
 
@@ -374,7 +453,7 @@ class Pipeline:
                 self._begin(directory)
 
     async def _quiet(self) -> None:
-        """Wait until nothing is being looked at, and all that was found is told and audited."""
+        """Wait until nothing is being looked at or written, and all that was found is told and audited."""
         while self._busy:
             await asyncio.wait(set(self._busy.values()))
         self.telling.tell_now()
@@ -398,6 +477,8 @@ class Pipeline:
     async def stop(self) -> None:
         """End all looks, tell what was found so far, and begin no more."""
         self._stopped = True
+        while self._acts:
+            await asyncio.wait([over for queue in self._acts.values() for over in queue])
         if self._young_timer is not None:
             self._young_timer.cancel()
         tasks = {*self._tasks, *self._busy.values()}

@@ -3,6 +3,8 @@
 Rule 1: what happens between two commits is one group: its snapshots, findings and events are written together or not
 at all. When the disk refuses, the snapshots before come back, so that the next look tells the change again.
 Rule 2: announce what is durable: the journal first, then the subscribers.
+Rule 3: what another pen wrote is saved in a transaction of its own, right behind the news of it (`keep`); what our own
+pen wrote is saved in the same transaction as its news. A kill between the two is made good after the next start.
 """
 
 from __future__ import annotations
@@ -14,14 +16,21 @@ from dataclasses import dataclass, field, replace
 from zcsyncd.bus.events import StoredEvent
 from zcsyncd.daemon.database import Database, JournalRefused, NewEvent, Transaction
 from zcsyncd.daemon.docket import Adoption, Docket, FindingRow, is_pending, reckon
+from zcsyncd.daemon.history import By
+from zcsyncd.daemon.remembering import Act, Memory, cause_of, files_of
 from zcsyncd.daemon.words import audit_data, changed_data, encode, index_data
 from zcsyncd.errors import ZcsyncdError
 from zcsyncd.layouts.layout import Layout
 from zcsyncd.memory.audit import audit
+from zcsyncd.memory.audit.history_rules import loss_key
 from zcsyncd.memory.changes import Change, changes
+from zcsyncd.memory.disk import is_there
+from zcsyncd.memory.past import Past, due_ms, end, follow, let_go, past_from, past_row, same_row
 from zcsyncd.memory.snapshot import Snapshot
 
 log = logging.getLogger(__name__)
+
+NOTHING_PAST = Past()
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +50,7 @@ class Kept:
     """False until the first audit of this run."""
     adopt: Adoption = "no"
     """How the next audit takes what it finds (daemon.docket, Rule 3)."""
+    past: Past = NOTHING_PAST
 
 
 @dataclass(slots=True)
@@ -48,6 +58,8 @@ class _Group:
     """What the next commit writes, and what to put back when it cannot."""
 
     work: Transaction = field(default_factory=Transaction)
+    after: Transaction = field(default_factory=Transaction)
+    """What is written behind it."""
     undo: dict[str, Kept | None] = field(default_factory=dict)
 
 
@@ -64,6 +76,9 @@ class Store:
         grace_ms: int,
         muted: Callable[[str], frozenset[str]],
         refused: Callable[[Sequence[str]], None],
+        keeps_history: bool = True,
+        most_versions: int = 20,
+        searches: bool = True,
     ) -> None:
         """`announce` sends events; `muted` tells a directory's silent codes; `refused` hears of directories whose
         changes could not be written and must be looked at again.
@@ -76,6 +91,10 @@ class Store:
         self.dismissed = database.dismissed()
         self.last_error: str | None = None
         self.last_event_ms: int | None = None
+        self.memory = Memory(
+            database, keeps_history=keeps_history, most_versions=most_versions, searches=searches
+        )
+        self._after = Transaction()
         self._announce = announce
         self._muted = muted
         self._refused = refused
@@ -90,6 +109,7 @@ class Store:
                     known.changed_ms,
                     known.findings,
                     saved_ms=known.changed_ms,
+                    past=past_from(known.past) if known.past else NOTHING_PAST,
                 )
 
     # -- a reading becomes events
@@ -101,10 +121,13 @@ class Store:
         *,
         files: Collection[str] | None = None,
         adopt: bool = False,
+        contents: Mapping[str, bytes] | None = None,
+        act: Act | None = None,
     ) -> int:
         """Take a directory's new snapshot; give the number of changes.
 
         `files`: the only ones that may differ from the snapshot before. `adopt`: take it in silence, it is not news.
+        `contents`: bytes of files that were read. `act`: our own pen made the difference, nobody else.
         """
         directory = after.directory
         kept = self.kept.get(directory)
@@ -117,14 +140,23 @@ class Store:
                 directory,
                 encode({"layout": layout.name, "label": layout.label(directory)}),
             )
-        self._tell_changes(directory, layout, before, after, told)
+        self._tell_changes(directory, layout, before, after, told, by=act.by if act else None)
+        if adopt:
+            self.memory.unkept.add(directory)
+        past = kept.past if kept else NOTHING_PAST
+        if told:
+            work = self._group.work if act else self._group.after
+            self.memory.changed(
+                work, before, after, told=told, contents=contents or {}, cause=cause_of(act, now_ms)
+            )
+            if layout.audited:
+                past = self._follow(layout, past, before, after, told, ours=act is not None)
         if kept is None:
             mode: Adoption = "all" if adopt else "settled"
             self._replace(directory, Kept(after, layout, now_ms, now_ms, {}, saved_ms=now_ms, adopt=mode))
         elif before is not None and (files is not None or _differs(before, after)):
-            self._replace(
-                directory, replace(kept, snapshot=after, changed_ms=now_ms if told else kept.changed_ms)
-            )
+            changed_ms = now_ms if told else kept.changed_ms
+            self._replace(directory, replace(kept, snapshot=after, changed_ms=changed_ms, past=past))
         else:
             return 0
         work = self._group.work
@@ -132,6 +164,33 @@ class Store:
             work.save_directory(after, now_ms, now_ms)
         work.save_files(before, after, files)
         return len(told)
+
+    def _follow(
+        self,
+        layout: Layout,
+        past: Past,
+        before: Snapshot | None,
+        after: Snapshot,
+        told: Sequence[Change],
+        *,
+        ours: bool,
+    ) -> Past:
+        """Remember what a change destroyed. A loss must not be lost: it is durable with the news of the change."""
+        directory, history = after.directory, self.memory.history
+        followed = follow(
+            past,
+            before,
+            after,
+            at_ms=self.clock_ms(),
+            files=files_of(told),
+            ours=ours,
+            bytes_of=history.bytes_of,
+            former_indexes=lambda: history.former_hashes(directory, layout.index_name or ""),
+            still_there=lambda file: is_there(directory, file),
+        )
+        if not same_row(past, followed):
+            self._group.work.save_past(directory, past_row(followed))
+        return followed
 
     def gone(self, directory: str) -> int:
         """Tell that everything in a directory is no more; give the number of changes. `forget` follows."""
@@ -163,6 +222,7 @@ class Store:
         )
         self._replace(directory, None)
         self._group.work.drop_directory(directory)
+        self.memory.let_go(self._group.work, directory, self.clock_ms())
 
     def audit(self, directory: str) -> None:
         """Say what is wrong with a directory now, as far as it was not said before."""
@@ -170,15 +230,44 @@ class Store:
         if kept is None:
             return
         now_ms = self.clock_ms()
+        kept = self._end_losses(directory, kept, now_ms)
         findings = (
-            audit(kept.snapshot, kept.layout.caps, now_ms=now_ms, muted=self._muted(directory))
+            audit(
+                kept.snapshot, kept.layout.caps, now_ms=now_ms, muted=self._muted(directory), past=kept.past
+            )
             if kept.layout.audited
             else ()
         )
         docket = reckon(
             findings, kept.rows, self.dismissed, now_ms=now_ms, grace_ms=self.grace_ms, adopt=kept.adopt
         )
-        self._settle_docket(directory, kept, docket)
+        due = _first(docket.next_due_ms, due_ms(kept.past))
+        self._settle_docket(directory, kept, replace(docket, next_due_ms=due))
+
+    def _end_losses(self, directory: str, kept: Kept, now_ms: int) -> Kept:
+        """Forget losses that are mended, or over."""
+        past = end(kept.past, kept.snapshot, now_ms=now_ms, dismissed=self.dismissed)
+        if past is kept.past:
+            return kept
+        for loss in kept.past.losses:
+            # What comes again is another loss: a dismissal was for the one that is over.
+            key = loss_key(directory, loss)
+            if key in self.dismissed and loss not in past.losses:
+                self.forget_dismissal(key)
+        if not same_row(kept.past, past):
+            self._group.work.save_past(directory, past_row(past))
+        left = replace(kept, past=past)
+        self._replace(directory, left)
+        return left
+
+    def forget_losses(self, directory: str, file: str | None) -> None:
+        """Forget what is remembered of a file (None: of all files) beside its snapshot."""
+        kept = self.kept.get(directory)
+        if kept is None:
+            return
+        past = let_go(kept.past, file) if file is not None else NOTHING_PAST
+        self._group.work.save_past(directory, past_row(past))
+        self._replace(directory, replace(kept, past=past))
 
     def _settle_docket(self, directory: str, kept: Kept, docket: Docket) -> None:
         first = kept.adopt != "no"
@@ -254,8 +343,10 @@ class Store:
         before: Snapshot | None,
         after: Snapshot | None,
         told: Sequence[Change],
+        *,
+        by: By | None = None,
     ) -> None:
-        for data in changed_data(told):
+        for data in changed_data(told, by):
             self._tell("memory/changed", directory, data)
         old, new = before.index if before else None, after.index if after else None
         if layout.index_name and any(change.file == layout.index_name for change in told):
@@ -286,9 +377,26 @@ class Store:
             self._put_back(group, error)
             return False
         self.last_error = None
+        self._after.statements += group.after.statements
         if events:
             self._announce(events)
         return True
+
+    def keep(self) -> None:
+        """Write what was put off until the news was out."""
+        after, self._after = self._after, Transaction()
+        self._commit_memory(after, self.memory.taken())
+
+    def take_words(self) -> None:
+        """Take in the words of the facts that changed."""
+        self._commit_memory(*self.memory.words())
+
+    def _commit_memory(self, work: Transaction, directories: Collection[str]) -> None:
+        try:
+            self.database.commit(work)
+        except JournalRefused as error:
+            log.warning("memory refused=%r", str(error))
+            self.memory.unkept |= set(directories) & self.kept.keys()
 
     def commit_or_raise(self) -> None:
         """Write the open group for somebody who waits for it.
@@ -319,6 +427,7 @@ class Store:
             else:
                 self.kept[directory] = kept
         self.dismissed = self.database.dismissed()
+        self.memory.unkept |= group.undo.keys() & self.kept.keys()
         self._refused(tuple(group.undo))
 
 
@@ -331,3 +440,7 @@ def _differs(before: Snapshot, after: Snapshot) -> bool:
     ):
         return True
     return any(before.facts.get(file) is not fact for file, fact in after.facts.items())
+
+
+def _first(*times_ms: int | None) -> int | None:
+    return min((time_ms for time_ms in times_ms if time_ms is not None), default=None)

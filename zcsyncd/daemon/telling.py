@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from zcsyncd.daemon.store import Store
@@ -41,6 +41,8 @@ class Telling:
     """Decides when the store commits and audits."""
 
     def __init__(self, store: Store, stream: Stream) -> None:
+        self.behind: Callable[[], None] = lambda: None
+        """Called after each audit: bytes or words may be left to be saved that no look brought along."""
         self._store = store
         self._stream = stream
         self._to_audit: set[str] = set()
@@ -83,6 +85,7 @@ class Telling:
     def _commit(self) -> None:
         self._looks_in_group = 0
         self._store.commit()
+        self._store.keep()
 
     def tell_now(self) -> None:
         """Commit and audit everything that was found so far."""
@@ -112,6 +115,8 @@ class Telling:
                 # A bug in a rule must not silence the rules of the other directories.
                 log.exception("audit failed dir=%r", directory)
         self._store.commit()
+        self._store.take_words()
+        self.behind()
         self.mind_graces(due)
 
     # -- time passes
@@ -149,4 +154,5 @@ class Telling:
         for timer in (self._closing, self._audit_timer, self._grace_timer):
             if timer is not None:
                 timer.cancel()
-        self._store.commit()
+        self._commit()
+        self._store.take_words()

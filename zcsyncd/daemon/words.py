@@ -27,19 +27,20 @@ encode = json.JSONEncoder(separators=(",", ":")).encode
 """ASCII JSON: a name that is not UTF-8 travels as an escaped lone surrogate. One character is one byte."""
 
 
-def changed_data(changes: Sequence[Change]) -> Iterator[str]:
-    """Give the data of the `memory/changed` events for one batch."""
+def changed_data(changes: Sequence[Change], by: tuple[str, str] | None = None) -> Iterator[str]:
+    """Give the data of the `memory/changed` events for one batch; `by` is the session that wrote, where it is known."""
+    author = "" if by is None else f',"by":{encode({"host": by[0], "id": by[1]})}'
     waiting: list[str] = []
     size = 0
     for change in changes:
         text = encode(_change(change))
         if waiting and (len(waiting) == MAX_CHANGES or size + len(text) > DATA_BYTES):
-            yield f'{{"changes":[{",".join(waiting)}],"more":true}}'
+            yield f'{{"changes":[{",".join(waiting)}]{author},"more":true}}'
             waiting, size = [], 0
         waiting.append(text)
         size += len(text) + 1
     if waiting:
-        yield f'{{"changes":[{",".join(waiting)}]}}'
+        yield f'{{"changes":[{",".join(waiting)}]{author}}}'
 
 
 def _fitting(items: Iterable[object], most: int, most_bytes: int) -> tuple[list[object], bool]:

@@ -10,24 +10,27 @@ from the mtime that was read with them, so that an answer never mixes two states
 from __future__ import annotations
 
 import hashlib
+import json
 import ntpath
 import posixpath
 from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
-from zcsyncd.errors import Ambiguous, NotFound, Refused, Unreadable
+from zcsyncd.errors import Ambiguous, InvalidParams, NotFound, Refused, Unreadable
 from zcsyncd.memory.audit import indexed
 from zcsyncd.memory.fact import read_view
 from zcsyncd.memory.injection import inject
 from zcsyncd.memory.revision import mtime_ms, revision
+from zcsyncd.memory.text import decode, well_formed
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Iterable, Mapping
 
     from zcsyncd.layouts.layout import Caps
     from zcsyncd.memory.audit.finding import Finding
     from zcsyncd.memory.fact import Fact
+    from zcsyncd.memory.repair import Fix, Repair
     from zcsyncd.memory.snapshot import Snapshot
 
 INDEX_NAME = "MEMORY.md"
@@ -35,6 +38,9 @@ ENDING = ".md"
 SORTS = ("file", "name", "mtime", "size")
 """What `memory.list` sorts by: `mtime` the newest first, as ZCode's recall does, `size` the largest first."""
 NEAR_MATCHES = 3
+DIFF_BYTES = 700_000
+"""A longer diff is cut, so that the rest of the answer finds room on its line of 1 MiB."""
+MOST_FIXES = 500
 PAGE_BYTES = 1_000_000
 """A page of `memory.list` ends before it may grow longer than a line (1 MiB)."""
 ROW_BYTES = 200
@@ -175,6 +181,61 @@ def index_answer(directory: str, content: bytes | None, mtime_ns: int, caps: Cap
     }
 
 
+def saved_answer(directory: str, file: str, content: bytes) -> dict[str, object]:
+    """Give the answer to `history.show`: the text of a saved version, as ZCode reads it, all of it.
+
+    `encoding` is there only when it is not UTF-8. Bytes that are no text in any encoding come as UTF-8 with U+FFFD in
+    the place of what is none, and `encoding` is null.
+    """
+    decoded = decode(content)
+    text = decoded.text if decoded else content.decode("utf-8", "replace")
+    answer: dict[str, object] = {"dir": directory, "file": file, "text": well_formed(text)}
+    if decoded is None or decoded.encoding != "utf-8":
+        answer["encoding"] = decoded.encoding if decoded else None
+    return answer
+
+
+def repair_answer(
+    repair: Repair,
+    diff: str,
+    *,
+    applied: bool,
+    revision: str | None,
+    saved: int | None,
+    held_by: Iterable[Mapping[str, str]],
+) -> dict[str, object]:
+    """Give the answer to `memory.repair`. A diff that no line of the wire could hold is cut, and `diffCut` says so."""
+    shown = _cut_to(diff, DIFF_BYTES)
+    answer: dict[str, object] = {
+        "diff": shown,
+        "fixes": [_fix(fix) for fix in repair.fixes[:MOST_FIXES]],
+        "skipped": [{"key": s.key, "code": s.code, "reason": s.reason} for s in repair.skipped[:MOST_FIXES]],
+        "applied": applied,
+        "revision": revision,
+        "saved": saved,
+        "heldBy": [dict(session) for session in held_by],
+    }
+    if len(shown) < len(diff):
+        answer["diffCut"] = True
+    return answer
+
+
+def _cut_to(text: str, most: int) -> str:
+    """Cut a text so that it takes at most so many bytes as JSON."""
+    while (size := len(json.dumps(text))) > most:
+        text = text[: len(text) * most // size]
+    return text
+
+
+def _fix(fix: Fix) -> dict[str, object]:
+    row: dict[str, object] = {"key": fix.key, "code": fix.code, "file": fix.file, "does": fix.does}
+    if fix.target is not None:
+        row["target"] = fix.target
+    if fix.line is not None:
+        row["line"] = fix.line
+    return row
+
+
 def finding_answer(
     finding: Finding, directory: str, since_ms: int, *, pending: bool, dismissed: bool
 ) -> dict[str, object]:
@@ -261,6 +322,20 @@ def _near(snapshot: Snapshot, name: str) -> list[str]:
     wanted = posixpath.basename(name).removesuffix(ENDING).casefold()
     likest = get_close_matches(wanted, spelled, n=2 * NEAR_MATCHES, cutoff=0.6)
     return list(dict.fromkeys(spelled[word] for word in likest))[:NEAR_MATCHES]
+
+
+def time_ms(text: str, parameter: str) -> int:
+    """Read a time of the wire (RFC 3339); give epoch milliseconds.
+
+    Raises: InvalidParams, which names the parameter.
+    """
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        moment = None
+    if moment is None or moment.tzinfo is None:
+        raise InvalidParams(f"{parameter} must be a time as 2026-11-30T16:21:00Z, not {text!r}")
+    return (moment - _EPOCH) // timedelta(milliseconds=1)
 
 
 def absolute(directory: str, file: str) -> str:

@@ -14,7 +14,7 @@ import errno
 import os
 import stat as stat_bits
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from zcsyncd.errors import NotFound, Refused, Unreadable
@@ -29,6 +29,8 @@ YOUNG_NS = 2_000_000_000
 """A file that was written less than 2 s before it was read may change again under the same time stamp."""
 SLICE_S = 0.004
 """How long a look may hold the loop at a time."""
+KEPT_BYTES = 8 * 1024 * 1024
+"""What one look brings along of the bytes it read; the rest is read again by whoever wants it."""
 MAX_DEPTH = 64
 """Directories below a memory directory: more is a mistake, or an attack."""
 _SCARCE = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EINTR})
@@ -49,6 +51,8 @@ class Reading:
     """Files whose bytes were read."""
     files: frozenset[str] | None = None
     """The only files that may differ from the snapshot before; None: any may."""
+    contents: Mapping[str, bytes] = field(default_factory=dict)
+    """The bytes that were read, by file, as far as `KEPT_BYTES` goes."""
 
 
 def read_snapshot(
@@ -95,7 +99,7 @@ def look(
             return reading
     eye = _Eye(directory, layout, before, settled_ns, believe_empty, ignored)
     found = yield from eye.take_all()
-    return Reading(eye.snapshot(), tuple(eye.held), eye.read) if found else None
+    return Reading(eye.snapshot(), tuple(eye.held), eye.read, contents=eye.contents) if found else None
 
 
 def look_at_named(
@@ -140,7 +144,7 @@ def _look_at(
         if time.monotonic() > until:
             yield
             until = time.monotonic() + SLICE_S
-    return Reading(eye.snapshot(), tuple(eye.held), eye.read, frozenset(files))
+    return Reading(eye.snapshot(), tuple(eye.held), eye.read, frozenset(files), eye.contents)
 
 
 def discover(tree: Tree) -> Iterator[str]:
@@ -202,6 +206,11 @@ def read_file(directory: str, file: str) -> tuple[bytes, FileStat]:
         raise Unreadable(f"{path} cannot be read: {error.strerror}", hint="check its permissions") from error
 
 
+def is_there(directory: str, file: str) -> bool:
+    """Tell whether a memory directory has a file of this name now."""
+    return os.path.lexists(os.path.join(directory, *file.split("/")))
+
+
 class _NoRegularFile(OSError):
     pass
 
@@ -258,6 +267,8 @@ class _Eye:
     strays: dict[str, Stray] = field(default_factory=dict)
     held: list[str] = field(default_factory=list)
     read: int = 0
+    contents: dict[str, bytes] = field(default_factory=dict)
+    room: int = KEPT_BYTES
 
     def snapshot(self) -> Snapshot:
         before = self.before
@@ -486,6 +497,9 @@ class _Eye:
                 return unreadable_index(file, _stat_of(status), reason, read_at_ns=now_ns)
             return unreadable_fact(file, _stat_of(status), reason, read_at_ns=now_ns, symlink=symlink)
         self.read += 1
+        if len(content) <= self.room:
+            self.room -= len(content)
+            self.contents[file] = content
         if is_index:
             return parse_index(file, content, stat, read_at_ns=now_ns, caps=self.layout.caps)
         return parse_fact(file, content, stat, read_at_ns=now_ns, symlink=symlink)

@@ -1,0 +1,318 @@
+"""What another pen destroys is told, survives a restart, and is brought back: losses and repairs on the real daemon."""
+
+import json
+import os
+
+import pytest
+
+from tests.transcripts.machine import entry, fact_text, save, until
+from zcsyncd.errors import InvalidParams, NotFound, Refused, Unreadable
+
+
+def five(project):
+    """A project of five facts with their entries."""
+    names = [f"{letter}.md" for letter in "abcde"]
+    project.make({name: fact_text(name[0], body=f"body of {name} " * 100) for name in names})
+    return project
+
+
+def clobber(project, *keep, extra=""):
+    """Overwrite the index as an agent does that works from an old snapshot."""
+    save(project.memory / "MEMORY.md", "# Memory\n\n" + "".join(map(entry, keep)) + extra)
+
+
+def findings(daemon, project, *codes):
+    daemon.call("daemon.flush")
+    found = daemon.call("audit.get", dir=project.dir, severity="info")["findings"]
+    return [one for one in found if not codes or one["code"] in codes]
+
+
+def repair(daemon, project, **params):
+    """Apply a repair, when the directory has been left alone for long enough."""
+
+    def applied():
+        try:
+            return daemon.call("memory.repair", dir=project.dir, apply=True, **params)
+        except Refused as error:
+            return None if error.data["retryAfterMs"] <= 2_000 else error
+
+    return until(applied, "the repair")
+
+
+def test_an_overwrite_from_an_old_snapshot_is_told_and_mended(shared, project):
+    """Two lines vanish: an error at once; a dry run shows the diff; applied, the lines are where they were; undone."""
+    five(project)
+    shared.call("daemon.flush", rescan=True)
+    before = (project.memory / "MEMORY.md").read_bytes()
+    listener = shared.listen(project)
+    listener.forget()
+    clobber(project, "a.md", "c.md", "e.md", extra=entry("e.md#mine"))
+    clobbered = (project.memory / "MEMORY.md").read_bytes()
+    event = listener.until_topic("memory/audit")
+    lost = [one for one in event["data"]["appeared"] if one["code"] == "entry-lost"]
+    assert {(one["severity"], one["target"], one["fixable"]) for one in lost} == {
+        ("error", "b.md", True),
+        ("error", "d.md", True),
+    }
+    dry = shared.call("memory.repair", dir=project.dir, codes=["entry-lost"])
+    assert not dry["applied"]
+    assert dry["diff"].count("\n+- ") == 2
+    assert (project.memory / "MEMORY.md").read_bytes() == clobbered
+    done = repair(shared, project, codes=["entry-lost"])
+    assert done["applied"]
+    assert done["diff"] == dry["diff"]
+    assert {fix["target"] for fix in done["fixes"]} == {"b.md", "d.md"}
+    text = (project.memory / "MEMORY.md").read_text()
+    assert text.replace(entry("e.md#mine"), "") == before.decode()
+    listener.until(lambda event: "entry-lost" in [one["code"] for one in event["data"].get("cleared", ())])
+    assert not findings(shared, project, "entry-lost")
+    shared.call("history.undo", dir=project.dir)
+    assert (project.memory / "MEMORY.md").read_bytes() == clobbered
+    assert shared.call("history.show", saved=done["saved"])["text"] == clobbered.decode()
+
+
+def test_the_sessions_that_hold_the_old_index_are_named(shared, project):
+    """Those that were given another text than there is now; one that read it again is not."""
+    five(project)
+    shared.call("daemon.flush", rescan=True)
+    old = shared.client(cwd=str(project.cwd), id="old", reason="start")
+    asked = shared.client(cwd=str(project.cwd), id="asked")
+    asked.call("memory.index")
+    shared.client(cwd=str(project.cwd), id="never")
+    clobber(project, "a.md", "c.md", "e.md")
+    shared.call("daemon.flush")
+    done = repair(shared, project)
+    assert done["applied"]
+    # The repair brought the very text back that both had been given.
+    assert done["heldBy"] == []
+    clobber(project, "a.md", "c.md", "e.md", extra="\nmore\n")
+    shared.call("daemon.flush")
+    done = repair(shared, project)
+    assert {held["id"] for held in done["heldBy"]} == {"old", "asked"}
+    old.call("memory.index")
+    clobber(project, "a.md", "c.md", "e.md", extra="\nmore\n")
+    shared.call("daemon.flush")
+    done = repair(shared, project)
+    assert {held["id"] for held in done["heldBy"]} == {"asked"}
+
+
+def test_a_loss_survives_a_restart(machine):
+    """Told while the daemon ran, or caused while it was down: the finding is there afterwards, once."""
+    project = five(machine.project())
+    daemon = machine.start()
+    clobber(project, "a.md", "c.md", "e.md")
+    assert len(findings(daemon, project, "entry-lost")) == 2
+    daemon.kill()
+    daemon = machine.start()
+    listener = daemon.listen(project)
+    lost = findings(daemon, project, "entry-lost")
+    assert {one["target"] for one in lost} == {"b.md", "d.md"}
+    listener.flush()
+    assert "entry-lost" not in listener.codes("appeared")
+    assert repair(daemon, project)["applied"]
+    cursor = daemon.call("daemon.flush")["cursor"]
+    daemon.stop()
+    clobber(project, "a.md", "b.md", "d.md")
+    daemon = machine.start()
+    listener = daemon.listen(project, since=cursor)
+    listener.flush()
+    assert listener.codes("appeared").count("entry-lost") == 2
+    daemon.stop()
+
+
+def test_a_loss_ends_when_it_is_mended_by_hand_or_dismissed(shared, project):
+    """Put back, or the fact goes with its entry, or a person does not want to hear of it."""
+    five(project)
+    shared.call("daemon.flush", rescan=True)
+    clobber(project, "a.md", "b.md")
+    lost = {one["target"]: one["key"] for one in findings(shared, project, "entry-lost")}
+    assert lost.keys() == {"c.md", "d.md", "e.md"}
+    clobber(project, "a.md", "b.md", "c.md")
+    assert {one["target"] for one in findings(shared, project, "entry-lost")} == {"d.md", "e.md"}
+    (project.memory / "d.md").unlink()
+    assert {one["target"] for one in findings(shared, project, "entry-lost")} == {"e.md"}
+    shared.call("audit.dismiss", key=lost["e.md"])
+    assert [one["dismissed"] for one in findings(shared, project, "entry-lost")] == [True]
+    with_fixes = shared.call("memory.repair", dir=project.dir)
+    assert with_fixes["fixes"] == []
+
+
+def test_our_own_acts_raise_nothing(shared, project):
+    """A forget of many, a restore, a repair, an undo, a write that halves a fact."""
+    five(project)
+    shared.call("daemon.flush", rescan=True)
+    listener = shared.listen(project)
+    listener.forget()
+    saved = [shared.call("memory.forget", dir=project.dir, name=name)["saved"] for name in "abcde"]
+    for one in saved[:3]:
+        shared.call("history.restore", saved=one)
+    shared.call(
+        "memory.write",
+        dir=project.dir,
+        name="a",
+        description="short now",
+        type="user",
+        body="x",
+        mode="upsert",
+    )
+    shared.call("history.undo", dir=project.dir)
+    listener.flush()
+    assert listener.codes("appeared") == []
+    assert findings(shared, project) == []
+
+
+def test_a_blanked_and_a_shrunk_fact_come_back_by_restore(shared, project):
+    """Each told with the version that holds what was lost; the restore ends it."""
+    five(project)
+    shared.call("daemon.flush", rescan=True)
+    until(lambda: len(shared.call("memory.search", query="body", dir=project.dir)["hits"]) == 5, "all saved")
+    text = (project.memory / "a.md").read_text()
+    save(project.memory / "a.md", text.replace("description: What it says", "description: ''"))
+    save(project.memory / "b.md", fact_text("b", body="gone"))
+    told = {one["code"]: one["file"] for one in findings(shared, project)}
+    assert (told["fact-blanked"], told["fact-shrunk"]) == ("a.md", "b.md")
+    for file in ("a.md", "b.md"):
+        [version] = shared.call("history.list", dir=project.dir, file=file)["versions"]
+        shared.call("history.restore", saved=version["saved"])
+    assert (project.memory / "a.md").read_text() == text
+    assert findings(shared, project) == []
+
+
+def test_many_facts_at_once_are_a_mass_delete(shared, project):
+    """An error that names them; when they are back it is over."""
+    names = [f"n{number}.md" for number in range(12)]
+    project.make({name: fact_text(name[:-3]) for name in names})
+    shared.call("daemon.flush", rescan=True)
+    until(lambda: len(shared.call("memory.search", query="Body", dir=project.dir)["hits"]) == 12, "all saved")
+    for name in names[:6]:
+        (project.memory / name).unlink()
+    [told] = findings(shared, project, "mass-delete")
+    assert told["severity"] == "error"
+    for version in shared.call("history.list", dir=project.dir)["versions"]:
+        if version["reason"] == "deleted":
+            shared.call("history.restore", saved=version["saved"])
+    assert findings(shared, project, "mass-delete", "entry-dangling", "fact-unindexed") == []
+
+
+def test_two_that_overwrite_each_other_are_told(shared, project):
+    """A, B, A, B of one file."""
+    project.make({"a.md": fact_text("a")})
+    shared.call("daemon.flush", rescan=True)
+    for word in ("one", "two", "one", "two", "one"):
+        project.fact("a.md", body=word)
+        shared.call("daemon.flush")
+    assert [one["file"] for one in findings(shared, project, "contention")] == ["a.md"]
+
+
+# -- repair, bounds
+
+
+def test_a_missing_index_is_built_and_taken_back(shared, project):
+    """All facts with valid front matter, one line each; undone, there is no index again."""
+    project.make({"a.md": fact_text("a"), "b.md": fact_text("b"), ".trash/c.md": fact_text("c")}, index=False)
+    shared.call("daemon.flush", rescan=True)
+    done = repair(shared, project)
+    assert done["applied"]
+    assert [
+        line for line in (project.memory / "MEMORY.md").read_text().splitlines() if line.startswith("- ")
+    ] == [
+        "- [a](a.md) — What it says",
+        "- [b](b.md) — What it says",
+    ]
+    shared.call("history.undo", dir=project.dir)
+    assert not (project.memory / "MEMORY.md").exists()
+
+
+def test_a_fact_is_touched_only_by_a_code_that_is_named(shared, project):
+    """Without one only the index changes."""
+    project.make(
+        {"a.md": "---\nname: a\ndescription: **bold** words\nmetadata:\n  type: user\n---\n\nBody.\n"}
+    )
+    shared.call("daemon.flush", rescan=True)
+    assert shared.call("memory.repair", dir=project.dir)["fixes"] == []
+    done = repair(shared, project, codes=["front-matter-alias"])
+    assert [fix["file"] for fix in done["fixes"]] == ["a.md"]
+    assert findings(shared, project, "front-matter-alias") == []
+    shared.call("history.undo", dir=project.dir)
+    assert findings(shared, project, "front-matter-alias")
+
+
+def test_it_waits_while_somebody_is_at_the_directory(shared, project):
+    """Changed within two seconds, or a lock whose process lives: refused with a word when to come again."""
+    project.make({"a.md": fact_text("a"), "b.md": fact_text("b")})
+    project.write_index("a.md")
+    shared.call("daemon.flush")
+    with pytest.raises(Refused, match="changed") as raised:
+        shared.call("memory.repair", dir=project.dir, apply=True)
+    assert 0 < raised.value.data["retryAfterMs"] <= 2_000
+    repair(shared, project)
+    project.write_index("a.md")
+    lock = project.memory / "index.lock"
+    lock.write_text(str(os.getpid()))
+    shared.call("daemon.flush")
+
+    def refused():
+        with pytest.raises(Refused) as raised:
+            shared.call("memory.repair", dir=project.dir, apply=True)
+        return "lock" in str(raised.value)
+
+    until(refused, "the word about the lock")
+    lock.unlink()
+    assert repair(shared, project)["applied"]
+
+
+def test_an_unreadable_index_is_not_repaired(shared, project):
+    """Neither applied nor planned."""
+    project.make({"a.md": fact_text("a")})
+    save(project.memory / "MEMORY.md", b"\0\1\2 binary")
+    shared.call("daemon.flush")
+    with pytest.raises((Unreadable, Refused)):
+        shared.call("memory.repair", dir=project.dir)
+    assert (project.memory / "MEMORY.md").read_bytes() == b"\0\1\2 binary"
+
+
+def test_a_code_that_nothing_mends_is_told(shared, project):
+    """With the list of those that a repair knows."""
+    project.make({"a.md": fact_text("a")})
+    shared.call("daemon.flush")
+    with pytest.raises(InvalidParams, match="entry-lost"):
+        shared.call("memory.repair", dir=project.dir, codes=["mass-delete"])
+
+
+def test_a_session_repairs_its_own_directory_only(shared, project):
+    """And sees only its own versions."""
+    five(project)
+    other = shared.machine.project("elsewhere-repair")
+    five(other)
+    shared.call("daemon.flush", rescan=True)
+    saved = shared.call("memory.forget", dir=other.dir, name="a")["saved"]
+    client = shared.client(cwd=str(project.cwd), id="fixer")
+    for method, params in {
+        "memory.repair": {"dir": other.dir},
+        "memory.forget": {"dir": other.dir, "name": "b"},
+        "history.list": {"dir": other.dir},
+        "history.show": {"saved": saved},
+        "history.restore": {"saved": saved},
+        "history.undo": {"dir": other.dir},
+        "history.purge": {"dir": other.dir},
+    }.items():
+        with pytest.raises((Refused, NotFound)):
+            client.call(method, params)
+    assert shared.call("history.show", saved=saved)["text"]
+
+
+# -- why
+
+
+def test_why_a_fact_is_seen_or_not(shared, project):
+    """Place by place; nothing of it without being asked for."""
+    project.make({"a.md": fact_text("a"), "b.md": fact_text("b")})
+    project.write_index("a.md")
+    shared.call("daemon.flush")
+    assert "reasons" not in shared.call("memory.read", dir=project.dir, name="a")
+    seen = shared.call("memory.read", dir=project.dir, name="a", why=True)
+    assert seen["visible"] == {"index": True, "prompt": True, "recall": True, "page": True}
+    unseen = shared.call("memory.read", dir=project.dir, name="b", why=True)
+    assert unseen["visible"] == {"index": False, "prompt": False, "recall": True, "page": True}
+    assert {reason["place"] for reason in unseen["reasons"]} == {"index", "prompt", "recall", "page"}
+    assert json.dumps(unseen["reasons"])

@@ -1,0 +1,715 @@
+"""Our own pen's acts on one directory: write, forget, repair, restore, undo.
+
+    what lies there ─► what it is to be (pure) ─► saved before ─► memory.pen ─► store.take ─► journal, subscribers
+
+Rule 1: acts on one directory run one after another, and nobody looks at it meanwhile (`Pipeline.alone`).
+Rule 2: what another pen did is told, and judged, before ours does anything: an act of ours never hides a loss.
+Rule 3: before a file is replaced or removed its bytes are saved, and the temporary name is noted; so a kill at any step
+leaves the old bytes or the new ones, both can be had, and the next start takes the leftover away.
+Rule 4: what was acted on is compared once more right before each rename. A conflict on the index, which we read
+ourselves, is tried again once; one on what the caller named never is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from zcsyncd.daemon.database import JournalRefused, Transaction
+from zcsyncd.daemon.history import By, Cause, Held, Version
+from zcsyncd.daemon.remembering import Act, file_of
+from zcsyncd.errors import (
+    AlreadyExists,
+    Conflict,
+    NotFound,
+    Refused,
+    RevisionConflict,
+    Unreadable,
+    ZcsyncdError,
+)
+from zcsyncd.memory.answers import absolute, find_fact
+from zcsyncd.memory.audit import indexed
+from zcsyncd.memory.entry_lines import entry_text, insert, put_back, remove, replace_hook
+from zcsyncd.memory.fact import FileStat, parse_fact, read_view
+from zcsyncd.memory.front_matter import compose, one_line
+from zcsyncd.memory.index import parse_index
+from zcsyncd.memory.naming import file_for
+from zcsyncd.memory.past import Loss
+from zcsyncd.memory.pen import Displaced, Existing, Pen, living_lock, make_directory, temp_name
+from zcsyncd.memory.repair import Repair, diff, plan
+from zcsyncd.memory.revision import revision
+from zcsyncd.memory.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from zcsyncd.daemon.pipeline import Pipeline
+    from zcsyncd.daemon.store import Kept, Store
+    from zcsyncd.layouts.layout import Layout
+
+STILL_S = 2.0
+"""A repair waits until a directory was left alone for this long."""
+AGREE_S = 2.0
+"""How long an act waits for a file that another pen is just writing."""
+AGREE_STEP_S = 0.05
+ENDING = ".md"
+STEPS = (
+    "desk.saved",  # what is replaced is saved, and the temporary names are noted
+    "desk.drawn",  # the pen is done
+    "desk.taken",  # what it did is in the journal
+)
+"""What `step` is called with, each time just after it was done; between the first two come the pen's own steps."""
+_NO_STAT = FileStat(0, 0, 0, 0)
+
+Answer = dict[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The directory that an act is about."""
+
+    directory: str
+    layout: Layout
+
+
+@dataclass(frozen=True, slots=True)
+class Stroke:
+    """One file to be written, or removed, by the pen."""
+
+    file: str
+    content: bytes | None
+    """None: the file goes."""
+    expected: Existing | None
+    """What lies there; None: nothing."""
+    mtime_ns: int | None = None
+
+
+class Desk:
+    """Carries out what a person, or an agent on their behalf, asks to be written."""
+
+    def __init__(self, store: Store, pipeline: Pipeline) -> None:
+        self._store = store
+        self._pipeline = pipeline
+
+    # -- write
+
+    async def write(
+        self,
+        place: Place,
+        *,
+        name: str,
+        description: str,
+        type: str,  # noqa: A002 - the wire's word
+        body: str,
+        mode: str,
+        if_revision: str | None,
+        by: By | None,
+    ) -> Answer:
+        """Write a fact and its entry (docs/protocol.md, `memory.write`)."""
+        _check_layout(place)
+
+        async def act() -> Answer:
+            kept = await self._kept_or_made(place)
+            file = await self._file(kept, place, name)
+            found = await self._read(place, [*([file] if file else []), _index_name(place)])
+            kept = self._store.kept[place.directory]
+            if file is None:
+                file = self._new_file(kept.snapshot, name)
+                found = await self._read(place, [file, _index_name(place)])
+            there = found[file]
+            if there is not None and mode == "create":
+                raise AlreadyExists(
+                    f"{absolute(place.directory, file)} exists already",
+                    hint="write with `upsert` to replace it, or choose another name",
+                    file=file,
+                )
+            _check_revision(place, file, there, if_revision)
+            former = read_view(there.content, full=True) if there else None
+            title = (former.name if former and former.name else None) or _stem(name if not there else file)
+            content = compose(
+                there.content if there else None, name=title, description=description, type=type, body=body
+            )
+            hook = one_line(description)
+            was = one_line(former.description) if former and former.description else None
+
+            def index_for(index: bytes | None) -> tuple[bytes | None, str]:
+                snapshot = self._store.kept[place.directory].snapshot
+                return _indexed_as(snapshot, index, file, title=title, hook=hook, was=was)
+
+            index_for(
+                _bytes(found[_index_name(place)])
+            )  # an index that cannot be written is told before anything is
+            done = await self._strike(
+                place, self._act("write", by), [Stroke(file, content, there)], index_for, index_first=False
+            )
+            return {
+                "file": file,
+                "absolutePath": absolute(place.directory, file),
+                "action": "overwrote" if there else "created",
+                "index": done.index,
+                "revision": self._revision(place, file),
+            }
+
+        return await self._pipeline.alone(place.directory, act)
+
+    async def _kept_or_made(self, place: Place) -> Kept:
+        """Give the directory, looked at if it is not known yet, and made if it is not there."""
+        kept = self._store.kept.get(place.directory)
+        if kept is None:
+            await asyncio.to_thread(make_directory, place.directory)
+            await self._pipeline.look_inside(place.directory, place.layout)
+            kept = self._store.kept.get(place.directory)
+        if kept is None:
+            raise NotFound(f"{place.directory} vanished while it was being written to", hint="try again")
+        return kept
+
+    async def _file(self, kept: Kept, place: Place, name: str) -> str | None:
+        """Find the fact that a name means, as reading does; None: there is none."""
+        for again in (False, True):
+            try:
+                return find_fact(kept.snapshot, name).file
+            except NotFound:
+                if not again:  # it may have been written a moment ago: the disk is the truth
+                    await self._pipeline.look_inside(place.directory, place.layout)
+                    kept = self._store.kept.get(place.directory, kept)
+        return None
+
+    def _new_file(self, snapshot: Snapshot, name: str) -> str:
+        file = file_for(name)
+        twin = next((known for known in snapshot.facts if known.casefold() == file.casefold()), None)
+        if twin is not None:
+            raise AlreadyExists(
+                f"{absolute(snapshot.directory, twin)} differs in case only: some systems take the two for one file",
+                hint="use that name, or another one",
+                file=twin,
+            )
+        return file
+
+    # -- forget
+
+    async def forget(self, place: Place, *, name: str, if_revision: str | None, by: By | None) -> Answer:
+        """Remove a fact and its entry; both can be restored (docs/protocol.md, `memory.forget`)."""
+        _check_layout(place)
+
+        async def act() -> Answer:
+            kept = self._here(place)
+            file = await self._file(kept, place, name)
+            if file is None:
+                find_fact(self._here(place).snapshot, name)  # raises, and says what comes near
+                raise AssertionError
+            found = await self._read(place, [file, _index_name(place)])
+            there = found[file]
+            _check_revision(place, file, there, if_revision)
+            if there is None:
+                raise NotFound(f"{absolute(place.directory, file)} is not there any more")
+
+            def index_for(index: bytes | None) -> tuple[bytes | None, str]:
+                without = remove(index, file) if index is not None else None
+                return (None, "unchanged") if without is None else (without, "removed")
+
+            act = self._act("forget", by)
+            done = await self._strike(place, act, [Stroke(file, None, there)], index_for, index_first=True)
+            saved = self._store.memory.history.saved_as(place.directory, file, act.batch)
+            return {"file": file, "index": done.index, "saved": saved}
+
+        return await self._pipeline.alone(place.directory, act)
+
+    # -- restore, undo
+
+    async def restore(
+        self, place: Place, version: Version, *, if_revision: str | None, by: By | None
+    ) -> Answer:
+        """Give a file the content that it had (docs/protocol.md, `history.restore`)."""
+        _check_layout(place)
+
+        async def act() -> Answer:
+            await self._kept_or_made(place)
+            return await self._restore(place, version, if_revision, self._act("restore", by))
+
+        return await self._pipeline.alone(place.directory, act)
+
+    async def _restore(self, place: Place, version: Version, if_revision: str | None, act: Act) -> Answer:
+        file, index_name = version.file, _index_name(place)
+        content = self._content(version)
+        found = await self._read(place, list(dict.fromkeys([file, index_name])))
+        there = found[file]
+        _check_revision(place, file, there, if_revision)
+        answer: Answer = {"file": file, "absolutePath": absolute(place.directory, file)}
+        if content is None and there is None:
+            raise NotFound(f"{absolute(place.directory, file)} is not there, as before that version")
+        stroke = Stroke(file, content, there, version.mtime_ns if content is not None else None)
+
+        def index_for(index: bytes | None) -> tuple[bytes | None, str]:
+            if file == index_name:
+                return None, "unchanged"
+            if content is None:
+                without = remove(index, file) if index is not None else None
+                return (None, "unchanged") if without is None else (without, "removed")
+            if there is not None:
+                return None, "unchanged"
+            return self._entry_back(place, index, file, content)
+
+        index_for(_bytes(found[index_name]))
+        if there is not None and there.content == content:
+            answer |= {"action": "overwrote", "index": "unchanged"}
+        else:
+            done = await self._strike(place, act, [stroke], index_for, index_first=content is None)
+            action = "removed" if content is None else "overwrote" if there else "created"
+            answer |= {"action": action, "index": done.index}
+        return answer | {"revision": self._revision(place, file)}
+
+    def _content(self, version: Version) -> bytes | None:
+        """Give a version's bytes; None: it stands for a file that was not there."""
+        if version.hash is None:
+            return None
+        content = self._store.memory.history.bytes_of(version.hash)
+        if content is None:
+            raise NotFound(f"the bytes of version {version.saved} are gone", hint="`zcsyncd history list`")
+        return content
+
+    def _entry_back(
+        self, place: Place, index: bytes | None, file: str, content: bytes
+    ) -> tuple[bytes | None, str]:
+        """Give the entry of a fact that comes back its old place, if a saved index knows one."""
+        snapshot = self._here(place).snapshot
+        if file in indexed(_with_file(snapshot, file, content)):
+            return None, "unchanged"
+        history = self._store.memory.history
+        for digest in history.former_hashes(place.directory, _index_name(place)):
+            former = history.bytes_of(digest)
+            if former is None:
+                continue
+            stat = _NO_STAT
+            page = parse_index(_index_name(place), former, stat, read_at_ns=0, caps=place.layout.caps)
+            entry = next((e for e in page.entries if e.target == file and not e.hidden), None)
+            if entry is not None:
+                loss = Loss("entry-lost", 0, target=file, title=entry.title, hook=entry.hook, line=entry.line)
+                return put_back(index or b"", former, [loss]), "inserted"
+        view = read_view(content)
+        return insert(
+            index, entry_text(view.name or _stem(file), file, one_line(view.description or ""))
+        ), "inserted"
+
+    async def undo(self, place: Place, *, by: By | None) -> list[Answer]:
+        """Take back the last act of our own pen on a directory, all files of it."""
+        _check_layout(place)
+
+        async def act() -> list[Answer]:
+            versions = self._store.memory.history.last_batch(place.directory)
+            if not versions:
+                raise NotFound(
+                    f"nothing was written to {place.directory} that could be taken back",
+                    hint="`zcsyncd history list` shows what other programs replaced",
+                )
+            await self._kept_or_made(place)
+            index_name = _index_name(place)
+            found = await self._read(place, list(dict.fromkeys([*(v.file for v in versions), index_name])))
+            index = next((version for version in versions if version.file == index_name), None)
+            facts = [version for version in versions if version.file != index_name]
+            for version in versions:
+                self._check_untouched(
+                    place, version, found[version.file], alone=version is index and not facts
+                )
+            again = self._act("restore", by)
+            answers = [await self._restore(place, version, None, again) for version in facts]
+            if index is not None:
+                now = (await self._read(place, [index_name]))[index_name]
+                if not facts or _hash(found[index_name]) == index.became:
+                    # Nobody else wrote the index since: it gets its very bytes back.
+                    want = self._content(index)
+                    if now is not None and want != now.content:
+                        answers.append(await self._restore(place, index, None, again))
+            return answers
+
+        return await self._pipeline.alone(place.directory, act)
+
+    def _check_untouched(
+        self, place: Place, version: Version, there: Existing | None, *, alone: bool
+    ) -> None:
+        is_index = version.file == _index_name(place)
+        if _hash(there) != version.became and (alone or not is_index):
+            raise RevisionConflict(
+                f"{absolute(place.directory, version.file)} was written again since the act that would be taken back",
+                hint=f"`zcsyncd history restore {version.saved}` gives it that version all the same",
+                revision=_revision_of(there),
+            )
+
+    # -- repair
+
+    async def repair(
+        self,
+        place: Place,
+        *,
+        apply: bool,
+        codes: frozenset[str] | None,
+        keys: frozenset[str] | None,
+        by: By | None,
+    ) -> tuple[Repair, str, int | None, bool]:
+        """Mend what can be mended; give the plan, its diff, the version of the index before, and whether it was done.
+
+        Raises:
+            Unreadable: the index cannot be read.
+            Refused: it is too early: another program is at the directory; `retryAfterMs` tells when to ask again.
+        """
+        _check_layout(place)
+
+        async def act() -> tuple[Repair, str, int | None, bool]:
+            await self._pipeline.look_inside(place.directory, place.layout)
+            self._pipeline.telling.tell_now()
+            kept = self._here(place)
+            findings = [
+                row.finding for row in kept.rows.values() if row.finding.key not in self._store.dismissed
+            ]
+            wanted = [
+                finding
+                for finding in findings
+                if finding.fixable
+                and (codes is None or finding.code in codes)
+                and (keys is None or finding.key in keys)
+            ]
+            index_name = _index_name(place)
+            files = [index_name, *(f.file for f in wanted if f.file and f.file in kept.snapshot.facts)]
+            found = await self._read(place, list(dict.fromkeys(files)))
+            if kept.snapshot.index is not None and kept.snapshot.index.encoding is None:
+                raise Unreadable(
+                    f"{absolute(place.directory, index_name)} cannot be read, so it is not written"
+                )
+            contents = {file: there.content for file, there in found.items() if there is not None}
+            repair = plan(
+                kept.snapshot,
+                wanted,
+                kept.past.losses,
+                contents,
+                caps=place.layout.caps,
+                codes=codes,
+                keys=keys,
+                bytes_of=self._store.memory.history.bytes_of,
+            )
+            text = diff({file: contents.get(file) for file in repair.contents}, repair.contents)
+            if not apply or not repair.contents:
+                return repair, text, None, False
+            await self._check_still(place, kept)
+            act = self._act("repair", by)
+            strokes = [Stroke(file, content, found[file]) for file, content in repair.contents.items()]
+            await self._strike(place, act, strokes, None, index_first=False)
+            first = index_name if index_name in repair.contents else strokes[0].file
+            return repair, text, self._store.memory.history.saved_as(place.directory, first, act.batch), True
+
+        return await self._pipeline.alone(place.directory, act)
+
+    async def _check_still(self, place: Place, kept: Kept) -> None:
+        lock = await asyncio.to_thread(living_lock, place.directory)
+        if lock is not None:
+            raise Refused(
+                f"{lock} shows that another program is writing there",
+                hint="let it end, then repair again",
+                retryAfterMs=int(STILL_S * 1000),
+            )
+        age_ms = self._store.clock_ms() - kept.changed_ms
+        if 0 <= age_ms < STILL_S * 1000:
+            raise Refused(
+                f"{place.directory} changed {age_ms} ms ago: another program may still be writing",
+                hint="repair again in two seconds",
+                retryAfterMs=int(STILL_S * 1000) - age_ms,
+            )
+
+    # -- what lies there
+
+    def _here(self, place: Place) -> Kept:
+        kept = self._store.kept.get(place.directory)
+        if kept is None:
+            raise NotFound(
+                f"{place.directory} is gone", hint="`zcsyncd dirs` lists the directories that are kept"
+            )
+        return kept
+
+    async def _read(self, place: Place, files: Sequence[str]) -> dict[str, Existing | None]:
+        """Read files as the pen will find them; what another pen did to them is told before this returns."""
+        until = time.monotonic() + AGREE_S
+        while True:
+            found = await asyncio.to_thread(_read_all, place.directory, files)
+            if self._agrees(place, found):
+                return found
+            await self._pipeline.look_inside(place.directory, place.layout, files)
+            if self._agrees(place, found):
+                return found
+            if time.monotonic() > until:
+                raise RevisionConflict(
+                    f"another program keeps writing to {absolute(place.directory, files[0])}",
+                    hint="try again when it is done",
+                    revision=_revision_of(found[files[0]]),
+                )
+            await asyncio.sleep(AGREE_STEP_S)
+
+    def _agrees(self, place: Place, found: Mapping[str, Existing | None]) -> bool:
+        kept = self._store.kept.get(place.directory)
+        if kept is None:
+            return False
+        snapshot = kept.snapshot
+        for file, there in found.items():
+            known = file_of(snapshot, file)
+            if (known.content_hash if known else None) != _hash(there):
+                return False
+        return True
+
+    def _revision(self, place: Place, file: str) -> str | None:
+        known = file_of(self._here(place).snapshot, file)
+        return revision(known.stat.mtime_ns, known.stat.size) if known else None
+
+    # -- the strokes
+
+    def _act(self, reason: str, by: By | None) -> Act:
+        return Act(reason, self._store.memory.history.begin_batch(), by)
+
+    async def _strike(
+        self,
+        place: Place,
+        act: Act,
+        strokes: Sequence[Stroke],
+        index_for: Callable[[bytes | None], tuple[bytes | None, str]] | None,
+        *,
+        index_first: bool,
+    ) -> _Done:
+        """Carry out strokes and what they mean for the index; tell what became of it.
+
+        `index_for`: the index's present bytes to its new ones (None: it stays) and the wire's word for it.
+        """
+        index_name = _index_name(place)
+        word = "unchanged"
+        for again in (False, True):
+            every = list(strokes)
+            if index_for is not None:
+                there = (await self._read(place, [index_name]))[index_name]
+                content, word = index_for(_bytes(there))
+                if content is not None and content != _bytes(there):
+                    every.insert(0 if index_first else len(every), Stroke(index_name, content, there))
+            done, conflict = await self._draw(place, act, every)
+            if conflict is None:
+                return _Done(word)
+            mended = index_for is not None and conflict.file == index_name
+            strokes = [stroke for stroke in strokes if stroke.file not in done]
+            if not mended or again:
+                raise _told_so_far(conflict.error, done)
+        raise AssertionError
+
+    async def _draw(
+        self, place: Place, act: Act, strokes: Sequence[Stroke]
+    ) -> tuple[list[str], _Conflicting | None]:
+        """Save what is replaced, write, take in what was written."""
+        temps = {stroke.file: temp_name(stroke.file) for stroke in strokes}
+        self._save_before(place, strokes, temps)
+        drawn, conflict = await asyncio.to_thread(_draw_all, place.directory, strokes, temps)
+        if (
+            conflict is not None
+            and isinstance(conflict.error, Displaced)
+            and conflict.error.aside is not None
+        ):
+            # Another pen's file that lies nowhere any more: whoever misses it finds it here.
+            aside, now_ms = conflict.error.aside, self._store.clock_ms()
+            history = self._store.memory.history
+            history.put_aside(
+                self._store.work,
+                place.directory,
+                conflict.file,
+                aside.content,
+                mtime_ns=aside.stat.mtime_ns,
+                at_ms=now_ms,
+            )
+        self._take(place, act, drawn, temps)
+        return [stroke.file for stroke, _ in drawn], conflict
+
+    def _save_before(self, place: Place, strokes: Sequence[Stroke], temps: Mapping[str, str]) -> None:
+        store = self._store
+        store.commit_or_raise()
+        store.keep()
+        work = Transaction()
+        now_ms = store.clock_ms()
+        for stroke in strokes:
+            temp = _temp_path(place, stroke.file, temps[stroke.file])
+            work.note_temp(temp, place.directory, stroke.file)
+            there = stroke.expected
+            if there is None:
+                continue
+            digest = hashlib.sha256(there.content).hexdigest()
+            if store.memory.history.enabled and not store.memory.history.holds(
+                place.directory, stroke.file, digest
+            ):
+                held = Held(digest, len(there.content), there.stat.mtime_ns)
+                cause = Cause("updated", now_ms)
+                store.memory.history.replaced(
+                    work, place.directory, stroke.file, was=None, now=held, content=there.content, cause=cause
+                )
+        try:
+            store.database.commit(work)
+        except JournalRefused as error:
+            raise ZcsyncdError(
+                f"nothing was written, since {store.database.path} takes nothing: {error}",
+                hint="make room on the disk, then try again",
+            ) from error
+        finally:
+            store.memory.history.settled()
+
+    def _take(
+        self,
+        place: Place,
+        act: Act,
+        drawn: Sequence[tuple[Stroke, FileStat | None]],
+        temps: Mapping[str, str],
+    ) -> None:
+        """Take in what the pen did, as nobody else's doing, and tell it."""
+        store = self._store
+        before = self._here(place).snapshot
+        facts, index = dict(before.facts), before.index
+        now_ns = time.time_ns()
+        contents: dict[str, bytes] = {}
+        for stroke, stat in drawn:
+            is_index = stroke.file == place.layout.index_name
+            if stroke.content is None or stat is None:
+                if is_index:
+                    index = None
+                facts.pop(stroke.file, None)
+                continue
+            contents[stroke.file] = stroke.content
+            if is_index:
+                index = parse_index(
+                    stroke.file, stroke.content, stat, read_at_ns=now_ns, caps=place.layout.caps
+                )
+            else:
+                facts[stroke.file] = parse_fact(stroke.file, stroke.content, stat, read_at_ns=now_ns)
+        if drawn:
+            after = replace(before, facts=facts, index=index)
+            files = frozenset(stroke.file for stroke, _ in drawn)
+            store.take(after, place.layout, files=files, contents=contents, act=act)
+        for file, temp in temps.items():
+            store.work.drop_temp(_temp_path(place, file, temp))
+        self._pipeline.telling.found(place.directory)
+        store.commit_or_raise()
+
+
+async def step(name: str) -> None:
+    """Do nothing: the place where tests stop an act. `name` is one of STEPS."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Done:
+    index: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Conflicting:
+    """The stroke that could not be made."""
+
+    file: str
+    error: ZcsyncdError
+
+
+def _read_all(directory: str, files: Sequence[str]) -> dict[str, Existing | None]:
+    with Pen(directory) as pen:
+        return {file: pen.read(file) for file in files}
+
+
+def _draw_all(
+    directory: str, strokes: Sequence[Stroke], temps: Mapping[str, str]
+) -> tuple[list[tuple[Stroke, FileStat | None]], _Conflicting | None]:
+    """Make strokes until one fails; give those that were made, each with what stat says of the file."""
+    drawn: list[tuple[Stroke, FileStat | None]] = []
+    with Pen(directory) as pen:
+        for stroke in strokes:
+            temp = temps[stroke.file]
+            try:
+                if stroke.content is None:
+                    assert stroke.expected is not None
+                    pen.remove(stroke.file, expected=stroke.expected, temp=temp)
+                    stat = None
+                else:
+                    if stroke.expected is None:
+                        pen.make_folders(stroke.file)
+                    stat = pen.replace(
+                        stroke.file,
+                        stroke.content,
+                        expected=stroke.expected,
+                        temp=temp,
+                        mtime_ns=stroke.mtime_ns,
+                    )
+            except ZcsyncdError as error:
+                return drawn, _Conflicting(stroke.file, error)
+            drawn.append((stroke, stat))
+    return drawn, None
+
+
+def _told_so_far(error: ZcsyncdError, done: Sequence[str]) -> ZcsyncdError:
+    """Say in an error what was written before it."""
+    if done and isinstance(error, Conflict):
+        error.data["written"] = list(done)
+        error.hint = f"{', '.join(done)} was written before; {error.hint or 'look, then try again'}"
+    return error
+
+
+def _indexed_as(
+    snapshot: Snapshot, index: bytes | None, file: str, *, title: str, hook: str, was: str | None
+) -> tuple[bytes | None, str]:
+    """Give the index with an entry for a fact, and the wire's word for what had to be done.
+
+    `was`: the fact's former description; a hook that equals it becomes `hook`, any other stays.
+    """
+    if file in snapshot.facts and file in indexed(snapshot):
+        if index is None or was is None or was == hook:
+            return None, "unchanged"
+        replaced = replace_hook(index, file, was, hook)
+        return (None, "unchanged") if replaced is None else (replaced, "updated")
+    known = snapshot.index
+    if known is not None and any(entry.target == file and not entry.hidden for entry in known.entries):
+        return None, "unchanged"  # it was there before its fact
+    return insert(index, entry_text(title, file, hook)), "inserted"
+
+
+def _with_file(snapshot: Snapshot, file: str, content: bytes) -> Snapshot:
+    fact = parse_fact(file, content, _NO_STAT, read_at_ns=0)
+    return replace(snapshot, facts={**snapshot.facts, file: fact})
+
+
+def _check_layout(place: Place) -> None:
+    if not place.layout.writable or place.layout.index_name is None:
+        raise Refused(f"{place.directory} is not written to: its layout {place.layout.name} is read only")
+
+
+def _check_revision(place: Place, file: str, there: Existing | None, if_revision: str | None) -> None:
+    now = _revision_of(there)
+    if if_revision is not None and now != if_revision:
+        what = "is not there any more" if there is None else "changed since"
+        raise RevisionConflict(
+            f"{absolute(place.directory, file)} {what}", hint="read it again, then write", revision=now
+        )
+
+
+def _revision_of(there: Existing | None) -> str | None:
+    return revision(there.stat.mtime_ns, there.stat.size) if there else None
+
+
+def _hash(there: Existing | None) -> str | None:
+    return hashlib.sha256(there.content).hexdigest() if there else None
+
+
+def _bytes(there: Existing | None) -> bytes | None:
+    return there.content if there else None
+
+
+def _index_name(place: Place) -> str:
+    assert place.layout.index_name is not None
+    return place.layout.index_name
+
+
+def _stem(name: str) -> str:
+    return name.rpartition("/")[2].removesuffix(ENDING)
+
+
+def _temp_path(place: Place, file: str, temp: str) -> str:
+    folder = file.rpartition("/")[0]
+    return (
+        os.path.join(place.directory, *folder.split("/"), temp)
+        if folder
+        else os.path.join(place.directory, temp)
+    )
