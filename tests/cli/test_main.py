@@ -27,6 +27,17 @@ VERBS = [
     ("memory", "list"),
     ("memory", "read"),
     ("memory", "index"),
+    ("memory", "search"),
+    ("memory", "write"),
+    ("memory", "forget"),
+    ("repair",),
+    ("history",),
+    ("history", "list"),
+    ("history", "show"),
+    ("history", "diff"),
+    ("history", "restore"),
+    ("history", "undo"),
+    ("history", "purge"),
 ]
 SCREEN_LINES = 24
 SCREEN_CELLS = 80
@@ -86,10 +97,10 @@ def test_help_fits_one_screen(shell, words):
 
 
 def test_help_names_every_verb_and_no_other(shell):
-    """The command's help lists the seven verbs, each on one line."""
+    """The command's help lists the nine verbs, each on one line."""
     text = shell.run("--help").stdout
     listed = [line.split()[0] for line in text.splitlines() if line.startswith("    ")]
-    assert listed == ["run", "stop", "status", "dirs", "audit", "events", "memory"]
+    assert listed == ["run", "stop", "status", "dirs", "audit", "repair", "events", "memory", "history"]
 
 
 def test_version(shell):
@@ -122,6 +133,15 @@ def test_without_words_the_help_is_shown(shell):
         ("memory",),
         ("memory", "write"),
         ("memory", "read"),
+        ("memory", "write", "a", "--type", "note"),
+        ("memory", "search"),
+        ("memory", "search", "a", "--limit", "0"),
+        ("history",),
+        ("history", "show"),
+        ("history", "show", "first"),
+        ("history", "restore", "1", "2"),
+        ("repair", "a", "b"),
+        ("repair", "--fix"),
         ("status", "--address", "--config"),
         ("events", "extra"),
         ("run", "--json"),

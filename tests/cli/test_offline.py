@@ -229,3 +229,20 @@ def test_a_long_body_is_cut_and_told_where_the_rest_is(shell):
     assert "line 201" not in text
     assert "from line 205" in text
     assert "line 300" in shell.run("memory", "read", "long", "--dir", str(memory), "--full").stdout
+
+
+@pytest.mark.parametrize(
+    ("name", "seen"),
+    [
+        ("nacufuhogu_tesimuro", "not seen in the prompt"),
+        ("feedback_cesos_ti_lepiri_mema_sibep", "seen in the prompt"),
+    ],
+)
+def test_why_a_fact_is_seen_without_a_daemon(shell, samples, name, seen):
+    """`memory read --why` tells each place, in words and in the shape of the wire; without --why there is no such member."""
+    words = ("memory", "read", name, "--dir", str(samples / "en-one-unindexed"))
+    answer = shell.json(*words, "--why")
+    jsonschema.validate(answer, schema("memory.read"))
+    assert answer["visible"]["prompt"] is seen.startswith("seen")
+    assert f"\n{seen}: " in shell.run(*words, "--why").stdout
+    assert "visible" not in shell.json(*words)

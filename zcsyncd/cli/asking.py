@@ -11,11 +11,11 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from zcsyncd.bus.client import Client
+from zcsyncd.bus.client import Client, encode_request
 from zcsyncd.bus.endpoint import read_endpoint
-from zcsyncd.bus.limits import PAGE
+from zcsyncd.bus.limits import LINE_BYTES, PAGE
 from zcsyncd.cli.answer import number_of, rows_of
-from zcsyncd.errors import NoDaemon
+from zcsyncd.errors import NoDaemon, TooLarge
 from zcsyncd.places import SOCKET_VARIABLE, default_address, state_dir
 from zcsyncd.settings import read_settings
 
@@ -35,8 +35,10 @@ class Daemon:
 
     def __init__(self, env: Mapping[str, str]) -> None:
         self.env = env
+        self.is_absent = False
+        """Nobody listens at its address, as a question has shown. One that listens in silence is not absent."""
         self._address: str | None = None
-        self._absent: NoDaemon | None = None
+        self._lost: NoDaemon | None = None
 
     @property
     def address(self) -> str:
@@ -62,10 +64,21 @@ class Daemon:
 
         Raises:
             NoDaemon: it is not there, or does not answer within 2 s.
+            TooLarge: the question does not fit on a line.
             ZcsyncdError: what it says is wrong with the question.
         """
         with self._connected() as client:
-            return client.call(method, params)
+            size = len(encode_request(0, method, params or {}))
+            if size > LINE_BYTES:
+                raise TooLarge(
+                    f"as one line of JSON this takes {size:,} bytes, and the daemon takes {LINE_BYTES:,}",
+                    hint="shorten it, or stop the daemon for it",
+                )
+            try:
+                return client.call(method, params)
+            except NoDaemon as error:
+                self._lost = error
+                raise
 
     def ask_all(self, method: str, params: Mapping[str, object], member: str) -> dict[str, object]:
         """Ask for a list page by page; give one answer with all its rows in `member`.
@@ -118,13 +131,14 @@ class Daemon:
             _wait_for_exit(pid)
 
     def _connected(self) -> Client:
-        if self._absent is not None:
-            raise self._absent
+        if self._lost is not None:
+            raise self._lost
         client = Client(self.address)
         try:
             client.connect()
         except NoDaemon as error:
-            self._absent = error
+            self._lost = error
+            self.is_absent = True
             raise
         return client
 

@@ -12,10 +12,12 @@ from argparse import Namespace
 from collections.abc import Callable
 
 from zcsyncd.cli import offline
+from zcsyncd.cli.act_pages import search_page, why_lines
+from zcsyncd.cli.alone import ask_or_do
 from zcsyncd.cli.answer import Answer, rows_of
 from zcsyncd.cli.asking import Daemon
 from zcsyncd.cli.calling import called
-from zcsyncd.cli.console import Console, clock, here
+from zcsyncd.cli.console import Console, clock
 from zcsyncd.cli.pages import (
     at_least,
     audit_page,
@@ -31,9 +33,9 @@ from zcsyncd.cli.render import harmless
 from zcsyncd.cli.status_page import status_page
 from zcsyncd.cli.telling import event_lines
 from zcsyncd.cli.terminal import tilde
+from zcsyncd.cli.where import directory_of, label_of
 from zcsyncd.config import effective
 from zcsyncd.errors import NoDaemon, NotFound, NotReady, Refused, UsageError
-from zcsyncd.layouts.registry import LAYOUTS
 from zcsyncd.memory.audit import RULES
 from zcsyncd.places import CONFIG_VARIABLE, config_file, default_address
 from zcsyncd.settings import read_settings
@@ -71,20 +73,18 @@ def cmd_status(words: Namespace, console: Console) -> int:
     """Show how the daemon is, where it listens, or what it goes by."""
     daemon = Daemon(console.env)
     if words.address:
-        _show(console, {"address": daemon.address}, lambda: [daemon.address])
+        console.show({"address": daemon.address}, lambda: [daemon.address])
     elif words.config:
         rows = _settings(console)
         shown = [{"key": key, "value": value, "source": source} for key, value, source in rows]
         file = _config_file(console)
-        _show(
-            console,
+        console.show(
             {"settings": shown, "file": file},
             lambda: settings_page(rows, file, cells=console.cells, paint=console.paint),
         )
     else:
         answer = daemon.ask("status")
-        _show(
-            console,
+        console.show(
             answer,
             lambda: status_page(
                 answer, home=tilde(console.env), program=called(), cells=console.cells, paint=console.paint
@@ -115,14 +115,13 @@ def cmd_dirs(words: Namespace, console: Console) -> int:
         raise UsageError("--undo goes with --allow DIR", hint="`zcsyncd dirs --help` tells what fits")
     if words.cwd is not None:
         answer: Answer = daemon.ask("dirs.resolve", {"cwd": os.path.abspath(words.cwd)})
-        _show(
-            console,
+        console.show(
             answer,
             lambda: resolve_page(answer, program=called(), cells=console.cells, paint=console.paint),
         )
     else:
         answer = daemon.ask_all("dirs.list", {}, "dirs")
-        _show(console, answer, lambda: dirs_page(answer, cells=console.cells, paint=console.paint))
+        console.show(answer, lambda: dirs_page(answer, cells=console.cells, paint=console.paint))
     return 0
 
 
@@ -132,7 +131,7 @@ def _allow(words: Namespace, console: Console, daemon: Daemon) -> int:
     directory = os.path.abspath(words.allow)
     daemon.ask("dirs.allow", {"dir": directory, "allow": not words.undo})
     said = f"{'no longer allowed' if words.undo else 'allowed'}: {directory}"
-    _show(console, {}, lambda: [said])
+    console.show({}, lambda: [said])
     return 0
 
 
@@ -147,7 +146,7 @@ def cmd_audit(words: Namespace, console: Console) -> int:
         raise UsageError("--undo goes with --dismiss KEY", hint="`zcsyncd audit --help` tells what fits")
     severity = "info" if words.all or words.fail_on == "info" else "warning"
     daemon = Daemon(console.env)
-    directory = _directory(words.dir, daemon, console)
+    directory = directory_of(words.dir, daemon, console)
     answer, note = _or_directly(
         lambda: daemon.ask_all(
             "audit.get", {"dir": directory, "fresh": True, "severity": severity}, "findings"
@@ -158,8 +157,7 @@ def cmd_audit(words: Namespace, console: Console) -> int:
     findings = rows_of(answer, "findings")
     if not words.all:
         findings = [finding for finding in findings if finding.get("dismissed") is not True]
-    _show(
-        console,
+    console.show(
         {"total": len(findings), "findings": findings},
         lambda: audit_page(findings, directory, cells=console.cells, paint=console.paint),
         note,
@@ -171,7 +169,7 @@ def cmd_audit(words: Namespace, console: Console) -> int:
 def _dismiss(words: Namespace, console: Console) -> int:
     Daemon(console.env).ask("audit.dismiss", {"key": words.dismiss, "undo": words.undo})
     said = f"{'speaks again' if words.undo else 'dismissed'}: {harmless(words.dismiss)}"
-    _show(console, {}, lambda: [said])
+    console.show({}, lambda: [said])
     return 0
 
 
@@ -181,64 +179,54 @@ def _dismiss(words: Namespace, console: Console) -> int:
 def cmd_memory_list(words: Namespace, console: Console) -> int:
     """List the facts of one directory."""
     daemon = Daemon(console.env)
-    directory = _directory(words.dir, daemon, console)
+    directory = directory_of(words.dir, daemon, console)
     answer, note = _or_directly(
         lambda: daemon.ask_all("memory.list", {"dir": directory}, "facts"),
         lambda: offline.memory_list(directory, console.env),
         named=words.dir is not None,
     )
-    _show(console, answer, lambda: list_page(answer, cells=console.cells, paint=console.paint), note)
+    console.show(answer, lambda: list_page(answer, cells=console.cells, paint=console.paint), note)
     return 0
 
 
 def cmd_memory_read(words: Namespace, console: Console) -> int:
     """Show one fact."""
     daemon = Daemon(console.env)
-    directory = _directory(words.dir, daemon, console)
-    asked = {"dir": directory, "name": words.name, "full": words.full}
+    directory = directory_of(words.dir, daemon, console)
+    asked: dict[str, object] = {"dir": directory, "name": words.name, "full": words.full}
+    asked |= {"why": True} if words.why else {}
     try:
         answer, note = _or_directly(
             lambda: daemon.ask("memory.read", asked),
-            lambda: offline.memory_read(directory, console.env, words.name, full=words.full),
+            lambda: offline.memory_read(
+                directory, console.env, words.name, full=words.full, with_reasons=words.why
+            ),
             named=words.dir is not None,
         )
     except Refused as error:
         if error.hint == "memory.index":  # the wire's name of the verb
             error.hint = "`zcsyncd memory index` shows it"
         raise
-    _show(console, answer, lambda: read_page(answer, paint=console.paint), note)
+    console.show(answer, lambda: _read_lines(answer, console), note)
     return 0
+
+
+def _read_lines(answer: Answer, console: Console) -> list[str]:
+    why = why_lines(answer, cells=console.cells, paint=console.paint)
+    return [*read_page(answer, paint=console.paint), *(["", *why] if why else [])]
 
 
 def cmd_memory_index(words: Namespace, console: Console) -> int:
     """Show the index as it is put before the model."""
     daemon = Daemon(console.env)
-    directory = _directory(words.dir, daemon, console)
+    directory = directory_of(words.dir, daemon, console)
     answer, note = _or_directly(
         lambda: daemon.ask("memory.index", {"dir": directory}),
         lambda: offline.memory_index(directory),
         named=words.dir is not None,
     )
-    _show(console, answer, lambda: index_page(answer, paint=console.paint), note)
+    console.show(answer, lambda: index_page(answer, paint=console.paint), note)
     return 0
-
-
-def _directory(named: str | None, daemon: Daemon, console: Console) -> str:
-    """Give the directory that a verb is about: the named one, else that of the working directory.
-
-    Raises:
-        NotFound: the working directory has no memory yet.
-    """
-    if named is not None:
-        return os.path.abspath(named)
-    cwd = here()
-    try:
-        answer = daemon.ask("dirs.resolve", {"cwd": cwd})
-    except NoDaemon:
-        return offline.directory_for(cwd, console.env)
-    if not isinstance(answer.get("dir"), str):
-        raise offline.no_memory(cwd, str(answer.get("computedDir")))
-    return str(answer["dir"])
 
 
 def _or_directly(ask: Callable[[], Answer], read: Callable[[], Answer], *, named: bool) -> tuple[Answer, str]:
@@ -257,6 +245,20 @@ def _or_directly(ask: Callable[[], Answer], read: Callable[[], Answer], *, named
         if not named and type(error) is Refused:
             raise
         return read(), "read directly: the daemon does not give this out"
+
+
+def cmd_memory_search(words: Namespace, console: Console) -> int:
+    """Find facts by their words, in all directories or in one."""
+    asked: dict[str, object] = {"query": " ".join(words.words)}
+    asked |= {"dir": os.path.abspath(words.dir)} if words.dir is not None else {}
+    asked |= {"limit": words.limit} if words.limit is not None else {}
+    answer, note = ask_or_do(Daemon(console.env), "memory.search", asked)
+    console.show(
+        answer,
+        lambda: search_page(answer, label=label_of, cells=console.cells, paint=console.paint),
+        note,
+    )
+    return 0
 
 
 # -- events ----------------------------------------------------------------------------------------------------------
@@ -290,26 +292,9 @@ def _show_event(event: Answer, console: Console) -> None:
     console.say(
         event_lines(
             event,
-            label=_label(event.get("dir")),
+            label=label_of(event.get("dir")),
             clock=clock(str(event.get("time"))),
             cells=console.cells,
             paint=console.paint,
         )
     )
-
-
-def _label(directory: object) -> str:
-    """Give a directory's short name by the layout whose rules give it one; others are called by their last part."""
-    if not isinstance(directory, str):
-        return ""
-    return LAYOUTS[0].label(directory)
-
-
-def _show(console: Console, answer: object, page: Callable[[], list[str]], note: str = "") -> None:
-    """Show an answer in the form that was asked for; a note goes to stderr, before it."""
-    if note:
-        console.remark(note)
-    if console.as_json:
-        console.say_json(answer)
-    else:
-        console.say(page())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -36,10 +36,38 @@ class Console:
         """Write one JSON object on one line."""
         self.say([json.dumps(answer, separators=(",", ":"))])
 
+    def show(self, answer: object, page: Callable[[], list[str]], note: str = "") -> None:
+        """Show an answer in the form that was asked for; a note goes to stderr, before it."""
+        if note:
+            self.remark(note)
+        if self.as_json:
+            self.say_json(answer)
+        else:
+            self.say(page())
+
     def remark(self, line: str) -> None:
         """Tell a person something beside the answer, on stderr; a program that reads stderr is not bothered."""
         if sys.stderr.isatty():
             print(f"zcsyncd: {harmless(as_called(line))}", file=sys.stderr, flush=True)
+
+
+def agreed(question: str) -> bool:
+    """Ask a person at the terminal, who has to type yes.
+
+    Raises:
+        UsageError: stdin is no terminal, so that there is nobody to ask.
+    """
+    from zcsyncd.errors import UsageError
+
+    if not at_terminal():
+        raise UsageError(f"{harmless(question)} Nobody can be asked here", hint="--yes says so")
+    print(f"{harmless(question)} [y/N] ", end="", file=sys.stderr, flush=True)
+    return sys.stdin.readline().strip().lower() in {"y", "yes"}
+
+
+def at_terminal() -> bool:
+    """Tell whether a person can type at stdin."""
+    return sys.stdin is not None and not sys.stdin.closed and sys.stdin.isatty()
 
 
 def console(env: Mapping[str, str], *, as_json: bool) -> Console:

@@ -19,6 +19,7 @@ from zcsyncd.memory.answers import find_fact, finding_answer, index_answer, list
 from zcsyncd.memory.audit import RULES, SEVERITIES, audit
 from zcsyncd.memory.disk import look, read_file
 from zcsyncd.memory.recall import recalled
+from zcsyncd.memory.why import why
 from zcsyncd.places import home
 from zcsyncd.settings import existing_directories, known_roots, pi_agent_dir, pi_memory_dir, read_settings
 
@@ -123,11 +124,20 @@ def memory_list(directory: str, env: Mapping[str, str]) -> dict[str, object]:
     return list_answer(snapshot, listed, limit=len(snapshot.facts))
 
 
-def memory_read(directory: str, env: Mapping[str, str], name: str, *, full: bool) -> dict[str, object]:
-    """Give the answer to `memory.read`."""
-    fact = find_fact(_snapshot(directory, read_settings(env)), name)
+def memory_read(
+    directory: str, env: Mapping[str, str], name: str, *, full: bool, with_reasons: bool = False
+) -> dict[str, object]:
+    """Give the answer to `memory.read`; `with_reasons`: with what `why` asks for."""
+    settings = read_settings(env, codes=frozenset(RULES))
+    snapshot = _snapshot(directory, settings)
+    fact = find_fact(snapshot, name)
     content, stat = read_file(directory, fact.file)
-    return read_answer(directory, fact.file, content, stat.mtime_ns, full=full)
+    answer = read_answer(directory, fact.file, content, stat.mtime_ns, full=full)
+    if with_reasons:
+        now_ms = time.time_ns() // 1_000_000
+        findings = audit(snapshot, LAYOUT.caps, now_ms=now_ms, muted=settings.muted_in(directory))
+        answer |= why(snapshot, fact.file, LAYOUT.caps, findings)
+    return answer
 
 
 def memory_index(directory: str) -> dict[str, object]:

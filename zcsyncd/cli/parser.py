@@ -1,0 +1,307 @@
+"""The words of the command line: verbs and their options to a namespace that names one function. Pure.
+
+Rule 1: a help text fits one screen of 80 cells and 24 lines (tests/cli/test_main.py).
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, NoReturn
+
+from zcsyncd import __version__
+from zcsyncd.cli.calling import PROGRAM
+from zcsyncd.errors import UsageError
+
+SUMMARY = "Watches the memory that coding agents share, audits it, and tells what changed."
+EPILOG = "Each verb has --help. --json: the answer as JSON; --debug: a traceback of what fails."
+TYPES = ("user", "feedback", "project", "reference")
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser whose complaints are errors of ours: one line and a hint."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(message, hint=f"`{self.prog} --help` tells what fits")
+
+
+class _Help(argparse.HelpFormatter):
+    """Help of one width everywhere, so that it fits one screen everywhere, and without an empty head over the verbs."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, max_help_position=24, width=80)
+
+    def _format_action(self, action: argparse.Action) -> str:
+        if not isinstance(action, argparse._SubParsersAction):
+            return super()._format_action(action)
+        # argparse forgets that verbs are indented once more, and would give the longer ones a line of their own.
+        self._action_max_length += self._indent_increment
+        return super()._format_action(action).partition("\n")[2]
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Give the parser of all verbs."""
+    parser = _Parser(
+        prog=PROGRAM,
+        usage=f"{PROGRAM} [--version] [--help] VERB ...",
+        description=SUMMARY,
+        epilog=EPILOG,
+        formatter_class=_Help,
+        allow_abbrev=False,
+        add_help=False,
+    )
+    parser.add_argument("-h", "--help", action="help", help=argparse.SUPPRESS)
+    parser.add_argument(
+        "--version", action="version", version=f"{PROGRAM} {__version__}", help=argparse.SUPPRESS
+    )
+    for option in ("--debug", "--json"):
+        parser.add_argument(option, action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
+    verbs = parser.add_subparsers(
+        title="verbs", metavar="VERB", required=True, dest="verb", prog=PROGRAM, parser_class=_Parser
+    )
+    for add in (
+        _add_run,
+        _add_stop,
+        _add_status,
+        _add_dirs,
+        _add_audit,
+        _add_repair,
+        _add_events,
+        _add_memory,
+        _add_history,
+    ):
+        add(verbs)
+    return parser
+
+
+if TYPE_CHECKING:
+    _Verbs = argparse._SubParsersAction[_Parser]
+
+
+def _verb(
+    verbs: _Verbs, name: str, act: str, help_text: str, *, answers: bool = True
+) -> argparse.ArgumentParser:
+    verb = verbs.add_parser(
+        name,
+        help=help_text,
+        description=help_text[0].upper() + help_text[1:] + ".",
+        formatter_class=_Help,
+        allow_abbrev=False,
+    )
+    verb.set_defaults(act=act)
+    _add_common(verb, answers=answers)
+    return verb
+
+
+def _add_common(parser: argparse.ArgumentParser, *, answers: bool = True) -> None:
+    """Add what stands before or after any verb; not given, it leaves alone what stood further to the left."""
+    if answers:
+        parser.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="answer as JSON")
+    parser.add_argument(
+        "--debug",
+        action="store_true",
+        default=argparse.SUPPRESS,
+        help="show a traceback when something fails",
+    )
+
+
+def _add_run(verbs: _Verbs) -> None:
+    verb = _verb(verbs, "run", "commands.cmd_run", "run the daemon in the foreground", answers=False)
+    verb.add_argument("--demo", action="store_true", help="show what it does, in a throw-away home (20 s)")
+
+
+def _add_stop(verbs: _Verbs) -> None:
+    _verb(verbs, "stop", "commands.cmd_stop", "stop the daemon")
+
+
+def _add_status(verbs: _Verbs) -> None:
+    verb = _verb(verbs, "status", "commands.cmd_status", "show how the daemon is")
+    one = verb.add_mutually_exclusive_group()
+    one.add_argument("--address", action="store_true", help="print the bus's address only")
+    one.add_argument(
+        "--config", action="store_true", help="show every setting, and where its value comes from"
+    )
+
+
+def _add_dirs(verbs: _Verbs) -> None:
+    verb = _verb(
+        verbs, "dirs", "commands.cmd_dirs", "list memory directories, or find the one of a working directory"
+    )
+    verb.add_argument("cwd", nargs="?", metavar="CWD", help="a working directory")
+    verb.add_argument("--allow", metavar="DIR", help="let in a directory that was asked for")
+    verb.add_argument("--undo", action="store_true", help="take back what --allow did")
+
+
+def _add_audit(verbs: _Verbs) -> None:
+    verb = _verb(
+        verbs,
+        "audit",
+        "commands.cmd_audit",
+        "tell what is wrong in a memory directory, also without a daemon",
+    )
+    verb.add_argument(
+        "dir", nargs="?", metavar="DIR", help="a directory (default: the working directory's memory)"
+    )
+    verb.add_argument("--all", action="store_true", help="show infos and dismissed findings, too")
+    verb.add_argument(
+        "--fail-on",
+        metavar="SEVERITY",
+        choices=("error", "warning", "info"),
+        default="error",
+        help="exit with 1 from this severity on: error (default), warning, info",
+    )
+    verb.add_argument("--dismiss", metavar="KEY", help="never speak of the finding with this key again")
+    verb.add_argument("--undo", action="store_true", help="take back what --dismiss did")
+
+
+def _add_events(verbs: _Verbs) -> None:
+    verb = _verb(verbs, "events", "commands.cmd_events", "follow what happens, until interrupted")
+    verb.add_argument("--since", metavar="CURSOR", help="begin after this event, not now")
+    verb.add_argument(
+        "--topic",
+        metavar="GLOB",
+        action="append",
+        help="only these topics, as `memory/*`; may be given again",
+    )
+
+
+def _add_repair(verbs: _Verbs) -> None:
+    verb = _verb(
+        verbs,
+        "repair",
+        "mending.cmd_repair",
+        "show what would mend a memory directory, and do it with --apply",
+    )
+    verb.add_argument(
+        "dir", nargs="?", metavar="DIR", help="a directory (default: the working directory's memory)"
+    )
+    verb.add_argument("--apply", action="store_true", help="write it; `zcsyncd history undo` takes it back")
+    verb.add_argument(
+        "--fix",
+        metavar="CODE",
+        action="append",
+        help="only findings of this code; what writes facts or hooks needs it; may be given again",
+    )
+    verb.add_argument(
+        "--key", metavar="KEY", action="append", help="only the finding with this key; may be given again"
+    )
+
+
+def _add_memory(verbs: _Verbs) -> None:
+    deeper = _group(
+        verbs,
+        "memory",
+        "list, read, search, write and forget facts, show the index",
+        "Facts and index of one memory directory, also without a daemon.",
+    )
+    _on_directory(_verb(deeper, "list", "commands.cmd_memory_list", "list the facts"))
+    read = _on_directory(
+        _verb(deeper, "read", "commands.cmd_memory_read", "show one fact as recall shows it")
+    )
+    read.add_argument("name", metavar="NAME", help="its name, or its file with or without .md")
+    read.add_argument("--full", action="store_true", help="all of the body, not only what recall shows")
+    read.add_argument("--why", action="store_true", help="tell, too, where it is seen and where not, and why")
+    _on_directory(
+        _verb(deeper, "index", "commands.cmd_memory_index", "show the index as it is put before the model")
+    )
+    search = _verb(
+        deeper, "search", "commands.cmd_memory_search", "find facts by their words, the best first"
+    )
+    search.add_argument("words", metavar="WORD", nargs="+", help="what is looked for, in any language")
+    search.add_argument("--dir", metavar="DIR", help="only in this directory (default: in all)")
+    search.add_argument("--limit", metavar="N", type=_number, help="at most so many (default 20, most 100)")
+    _add_write(
+        _on_directory(_verb(deeper, "write", "writing.cmd_memory_write", "write a fact and its entry"))
+    )
+    forget = _on_directory(
+        _verb(deeper, "forget", "writing.cmd_memory_forget", "take a fact and its entry away")
+    )
+    forget.add_argument("name", metavar="NAME", help="its name, or its file with or without .md")
+    forget.add_argument("--purge", action="store_true", help="keep no trace of it: it cannot be had back")
+    _if_revision(forget, "only if the fact still has this revision")
+    _without_asking(forget)
+
+
+def _add_write(verb: argparse.ArgumentParser) -> None:
+    verb.epilog = (
+        "The body: --body-file, else standard input, else (on a terminal) $VISUAL or $EDITOR. "
+        "An existing fact keeps its description and type where none is given."
+    )
+    verb.add_argument("name", metavar="NAME", help="a fact's name or file; a new one's becomes its file")
+    verb.add_argument("--description", metavar="TEXT", help="one line that says what it is about")
+    verb.add_argument("--type", metavar="TYPE", choices=TYPES, help=f"one of {', '.join(TYPES)}")
+    verb.add_argument("--create", action="store_true", help="fail if it exists")
+    _if_revision(verb, "only if the fact still has this revision")
+    verb.add_argument("--body-file", metavar="FILE", help="take the body from here; - is standard input")
+
+
+def _add_history(verbs: _Verbs) -> None:
+    deeper = _group(
+        verbs,
+        "history",
+        "saved versions: list, show, compare, restore, purge, undo",
+        "What the files of one memory directory were before, also without a daemon.",
+    )
+    listed = _on_directory(
+        _verb(deeper, "list", "history.cmd_history_list", "list saved versions, newest first")
+    )
+    listed.add_argument("file", nargs="?", metavar="FILE", help="only of this file, as `MEMORY.md`")
+    listed.add_argument("--limit", metavar="N", type=_number, help="at most so many (default 100, most 500)")
+    show = _verb(deeper, "show", "history.cmd_history_show", "show a saved version")
+    show.add_argument("saved", metavar="SAVED", type=_number, help="its number, from `history list`")
+    diff = _verb(
+        deeper, "diff", "history.cmd_history_diff", "compare a saved version with what the file is now"
+    )
+    diff.add_argument("saved", metavar="SAVED", type=_number, help="its number, from `history list`")
+    diff.add_argument("other", metavar="OTHER", type=_number, nargs="?", help="a later one, instead of now")
+    restore = _verb(deeper, "restore", "history.cmd_history_restore", "make a file what it was")
+    restore.add_argument("saved", metavar="SAVED", type=_number, help="its number, from `history list`")
+    _if_revision(restore, "only if the file still has this revision")
+    _on_directory(
+        _verb(
+            deeper,
+            "undo",
+            "history.cmd_history_undo",
+            "take back the last write, forget, repair, restore or undo",
+        )
+    )
+    purge = _on_directory(
+        _verb(deeper, "purge", "history.cmd_history_purge", "remove saved versions for good")
+    )
+    purge.add_argument("file", nargs="?", metavar="FILE", help="only of this file")
+    purge.add_argument(
+        "--before", metavar="DATE", help="only those replaced before: a date, or date and time"
+    )
+    _without_asking(purge)
+
+
+def _group(verbs: _Verbs, name: str, help_text: str, description: str) -> _Verbs:
+    group = verbs.add_parser(
+        name, help=help_text, description=description, formatter_class=_Help, allow_abbrev=False
+    )
+    _add_common(group)
+    return group.add_subparsers(
+        title="verbs", metavar="VERB", required=True, dest="deeper", parser_class=_Parser
+    )
+
+
+def _on_directory(verb: argparse.ArgumentParser) -> argparse.ArgumentParser:
+    verb.add_argument("--dir", metavar="DIR", help="a directory (default: the working directory's memory)")
+    return verb
+
+
+def _if_revision(verb: argparse.ArgumentParser, help_text: str) -> None:
+    verb.add_argument("--if-revision", metavar="REV", help=help_text)
+
+
+def _without_asking(verb: argparse.ArgumentParser) -> None:
+    verb.add_argument("--yes", action="store_true", help="do not ask first")
+
+
+def _number(text: str) -> int:
+    """Read a number that counts from 1.
+
+    Raises: ArgumentTypeError, which argparse makes a complaint of.
+    """
+    if not (text.isascii() and text.isdigit() and 0 < len(text) < 16 and int(text)):
+        raise argparse.ArgumentTypeError(f"{text!r} is no number from 1 on")
+    return int(text)
