@@ -2,12 +2,21 @@
 
 import codecs
 import os
+import shutil
 import sys
+import tempfile
 import traceback
 
 import pytest
 
 NOBODY = 65534
+
+
+def pytest_configure(config):
+    """Work below a directory of this run's own: pytest's usual one is closed again by each other run that begins."""
+    if config.option.basetemp is None:
+        config.option.basetemp = tempfile.mkdtemp(prefix="zcsyncd-tests-")
+        config.add_cleanup(lambda: shutil.rmtree(config.option.basetemp, ignore_errors=True))
 
 
 @pytest.fixture(autouse=True)

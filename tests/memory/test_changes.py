@@ -166,7 +166,7 @@ def test_what_a_change_carries():
     )
 
 
-def test_a_deleted_file_carries_its_name_only():
-    """What is gone has no revision and no hash."""
+def test_a_deleted_file_carries_its_name_and_what_it_was():
+    """What is gone has no revision and no hash of its own, but the one that it had."""
     (change,) = changes(snapshot(fact("a.md")), snapshot())
-    assert change == Change("deleted", "a.md")
+    assert change == Change("deleted", "a.md", former_hash="c")

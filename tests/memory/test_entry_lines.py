@@ -192,6 +192,15 @@ def test_a_hook_that_would_hide_others(before, line):
     assert insert(before.encode(), line).decode() == f"{line}\n{before}"
 
 
+def test_a_fence_that_becomes_part_of_the_list():
+    """Where nothing else helps, what was hidden may come to light by a new entry; nothing goes out of sight."""
+    before = "| [B](b.md) | x |\n  ```\nprose with [a](a.md)\n"
+    made = insert(before.encode(), NEW)
+    assert made.decode() == f"{NEW}\n{before}"
+    assert [entry[4] for entry in entries(before.encode())] == [False, True]
+    assert [entry[4] for entry in entries(made)] == [False] * 3
+
+
 def test_no_place():
     """Where no entry can be seen none is written, and it is said what to do."""
     with pytest.raises(Refused) as refused:
@@ -272,7 +281,12 @@ def test_insert_then_remove(content, line):
     ((target, title, hook, _, _),) = entries(line.encode())
     mine = [entry for entry in after if entry[0] == target]
     assert [(entry[:3], entry[4]) for entry in mine] == [((target, title, hook), False)]
-    assert [(e[:3], e[4]) for e in after if e[0] != target] == [(e[:3], e[4]) for e in before]
+    others = [entry for entry in after if entry[0] != target]
+    assert [entry[:3] for entry in others] == [entry[:3] for entry in before]
+    assert all(was[4] or not now[4] for was, now in zip(before, others, strict=True))
+    # A hidden one may come to light by a fence that never closes, where nothing else would show the new one.
+    lit = [e[4] for e in others] != [e[4] for e in before]
+    assert not lit or b"```" in content or b"~~~" in content
     sheet = read_sheet(made)
     assert target not in sheet.page.swallowed
     assert line in inject(made, ROOMY).text.split("\n") or "\r" in made.decode()
@@ -282,7 +296,9 @@ def test_insert_then_remove(content, line):
     old = [text.strip("\r\n") for text in numbered(content)]
     again = remove(made, target)
     assert made.startswith(b"\xef\xbb\xbf") == content.startswith(b"\xef\xbb\xbf")
-    if read_sheet(content).page.own or rest == old:
+    if lit:
+        assert "".join(numbered(again)).split() == "".join(numbered(content)).split()
+    elif read_sheet(content).page.own or rest == old:
         assert again == content
         assert rest == old
     else:  # a blank line that set the first list apart from prose stays
@@ -302,7 +318,8 @@ def test_remove(content, number):
     assert own
     assert not read_sheet(made).own(target)
     left = iter([line.strip("\r\n") for line in numbered(content)])
-    assert all(line.strip("\r\n") in left for line in numbered(made))
+    # A blank line may stand in for what is gone, so that no `---` becomes the first line.
+    assert all(line.strip("\r\n") in left for line in numbered(made) if line.strip())
     rest = [e[:2] for e in entries(content) if e[0] != target and not e[4] and e[3] not in own]
     if not any(
         mark in content for mark in (b"```", b"~~~", b"<!--", b"---")
@@ -327,17 +344,14 @@ def test_put_back_what_was_removed(content):
             assert b"<!--" in content or b"---" in content
             continue
         ((target, title, hook, _, hidden),) = [e for e in entries(again) if e[0] == entry.target]
-        assert (target, title, hook, hidden) == (
-            entry.target,
-            entry.title,
-            hook if hook == entry.hook else hook_text(entry.hook),
-            False,
-        )
+        said = entry.hook.rstrip(" |")  # behind a byte order mark a table row's end is read with its hook
+        assert (target, title, hidden) == (entry.target, entry.title, False)
+        assert hook.rstrip(" |") in {said, hook_text(said)}
         assert put_back(again, content, [loss]) == again
         # What stays open may reach further without the line, and a table row behind a mark reads otherwise.
         odd = any(mark in content for mark in (b"```", b"~~~", b"<!--", b"---", b"\xbf|", b"\n| ", b"\r| "))
         if sheet.lines[entry.line - 1].startswith(("- ", "* ", "+ ")) and not odd:
-            assert sorted(again.split()) == sorted(content.split())
+            assert sorted("".join(numbered(again)).split()) == sorted("".join(numbered(content)).split())
 
 
 @pytest.mark.parametrize(

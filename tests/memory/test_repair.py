@@ -316,6 +316,7 @@ def test_what_is_chosen():
     [
         ({INDEX: "- [A](x.md)\n"}, "entry-dangling", "no file comes near"),
         ({INDEX: "- [A](a.md)\n- [B](b/a.md)\n- [C](c/a.md)", "b/a.md": A, "c/a.md": A}, "entry-dangling", "2 files"),
+        ({INDEX: "---\n- [A](x/a%2D--b.md)\n- [A](a.md)\n", "a.md": A, "y/a---b.md": A}, "entry-dangling", "read otherwise"),
         ({INDEX: "# M\n", "a.md": b"no front matter\n"}, "fact-unindexed", "front matter"),
         ({INDEX: "- [B](b.md)\n", "b.md": B, "b (1).md": B}, "fact-unindexed", "conflict copy"),
         ({INDEX: "# M\n", "a\\b.md": A}, "fact-unindexed", "can name"),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from zcsyncd.memory.fact import Fact
@@ -33,6 +33,8 @@ class Change:
     type: str | None = None
     revision: str | None = None
     content_hash: str | None = None
+    former_hash: str | None = None
+    """The hash before, of a file that was there: who merges changes knows by it what came back."""
 
 
 def changes(
@@ -65,14 +67,18 @@ def _fact_changes(old: Mapping[str, Fact], new: Mapping[str, Fact]) -> list[Chan
             come.append(fact)
         elif not _same_bytes(was, fact):
             kind: ChangeKind = "file" if _same_meaning(was, fact) else "updated"
-            told.append(_of_fact(kind, fact))
+            told.append(replace(_of_fact(kind, fact), former_hash=was.content_hash))
     pairs = _renames(gone, come) if gone and come else {}
     told.extend(
         _of_fact("renamed", fact, from_=pairs[fact.file]) if fact.file in pairs else _of_fact("added", fact)
         for fact in come
     )
     moved_away = set(pairs.values())
-    told.extend(Change("deleted", fact.file) for fact in gone if fact.file not in moved_away)
+    told.extend(
+        Change("deleted", fact.file, former_hash=fact.content_hash)
+        for fact in gone
+        if fact.file not in moved_away
+    )
     if len(told) > 1:
         told.sort(key=lambda change: change.file)
     return told
@@ -136,7 +142,7 @@ def _index_change(was: Index | None, now: Index | None) -> Change | None:
         return None
     if now is None:
         assert was is not None
-        return Change("deleted", was.file)
+        return Change("deleted", was.file, former_hash=was.content_hash)
     at = revision(now.stat.mtime_ns, now.stat.size)
     if was is None:
         return Change("added", now.file, revision=at, content_hash=now.content_hash)
@@ -144,7 +150,7 @@ def _index_change(was: Index | None, now: Index | None) -> Change | None:
         return None
     same_text = was.text_hash is not None and was.text_hash == now.text_hash
     kind: ChangeKind = "file" if same_text and _entries(was) == _entries(now) else "updated"
-    return Change(kind, now.file, revision=at, content_hash=now.content_hash)
+    return Change(kind, now.file, revision=at, content_hash=now.content_hash, former_hash=was.content_hash)
 
 
 def _entries(index: Index) -> list[tuple[str, str, str, bool]]:

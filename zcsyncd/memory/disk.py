@@ -211,6 +211,14 @@ def is_there(directory: str, file: str) -> bool:
     return os.path.lexists(os.path.join(directory, *file.split("/")))
 
 
+def is_unchanged(directory: str, kept: Fact | Index) -> bool:
+    """Tell by stat alone whether a file is surely the one that was read; False: it must be read to know."""
+    try:
+        return _still(kept, os.stat(os.path.join(directory, *kept.file.split("/"))))
+    except OSError:
+        return False
+
+
 class _NoRegularFile(OSError):
     pass
 

@@ -16,7 +16,7 @@ import re
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 
 from zcsyncd.errors import Refused, Unreadable
@@ -224,6 +224,17 @@ class Sheet:
         """Tell whether the rest reads as before: lines `gone` of the sheet before and lines `new` of this left out."""
         return self._told(new) == before._told(gone) and self._comments() == before._comments()
 
+    def shows_all_of(self, before: Sheet, *, new: Collection[int]) -> bool:
+        """Tell whether all that the sheet before shows is still shown; lines `new` of this are left out."""
+        return set(before._shown(())) <= set(self._shown(new)) and self._comments() == before._comments()
+
+    def _shown(self, left_out: Collection[int]) -> Iterator[Entry]:
+        out = sorted(left_out)
+        front = self.front_line
+        for entry in self.visible():
+            if entry.line >= front and entry.line not in left_out:
+                yield replace(entry, line=entry.line - bisect_left(out, entry.line))
+
     def _told(self, left_out: Collection[int]) -> list[tuple[object, ...]]:
         out = sorted(left_out)
         own = {id(entry) for entry in self.page.own}
@@ -308,9 +319,18 @@ def insert(content: bytes | None, line: str) -> bytes:
     Raises:
         Refused: the index is not UTF-8, or no place was found where the entry is seen and all else stays.
     """
-    after = _put_at_end(read_sheet(content or b""), [line])
+    return with_entry(read_sheet(content or b""), line).content
+
+
+def with_entry(sheet: Sheet, line: str) -> Sheet:
+    """Do what `insert` does with an index that is read already.
+
+    Raises:
+        Refused: no place was found where the entry is seen and all else stays.
+    """
+    after = _put_at_end(sheet, [line])
     if after is not None:
-        return after.content
+        return after
     raise Refused(
         f"{INDEX_NAME} has no place where a new entry would be seen: a comment, a code fence or a leading `---` "
         "takes it in, or it would change what else is seen",
@@ -321,24 +341,27 @@ def insert(content: bytes | None, line: str) -> bytes:
 
 def _put_at_end(sheet: Sheet, new: Sequence[str]) -> Sheet | None:
     """Put an entry's lines in at the end of the list, or near it; None if they would be seen nowhere."""
-    tried: set[int] = set()
-    for place in _places(sheet):
-        if place not in tried:
-            tried.add(place)
+    places = tuple(dict.fromkeys(_places(sheet)))
+    for bringing in (False, True):
+        for place in places:
             apart = place == len(sheet.lines) and not sheet.page.own and _ends_in_prose(sheet)
-            after = _put(sheet, place, ["", *new] if apart else new)
+            after = _put(sheet, place, ["", *new] if apart else new, bringing=bringing)
             if after is not None:
                 return after
     return None
 
 
-def _put(sheet: Sheet, place: int, new: Sequence[str]) -> Sheet | None:
-    """Put an entry's lines in at a place; None if the entry would not be seen there, or something else would change."""
+def _put(sheet: Sheet, place: int, new: Sequence[str], *, bringing: bool = False) -> Sheet | None:
+    """Put an entry's lines in at a place; None if the entry would not be seen there, or something else would change.
+
+    `bringing`: what was hidden may come to light by it (a fence that now is part of the new entry's list item).
+    """
     after = sheet.with_lines(place, new)
     numbers = range(place + 1, place + len(new) + 1)
     wished = [(entry.target, entry.title, entry.hook) for line in new for entry in _page(line).own]
     seen = [(entry.target, entry.title, entry.hook) for entry in after.page.own if entry.line in numbers]
-    return after if seen == wished and after.reads_as(sheet, new=numbers) else None
+    same = after.reads_as(sheet, new=numbers) or (bringing and after.shows_all_of(sheet, new=numbers))
+    return after if seen == wished and same else None
 
 
 def _places(sheet: Sheet) -> Iterator[int]:
@@ -501,11 +524,11 @@ def remove(content: bytes, target: str) -> bytes | None:
     Raises:
         Refused: the index is not UTF-8.
     """
-    sheet = read_sheet(content)
-    numbers = [entry.line for entry in sheet.own(target)]
-    if not numbers:
-        return None
-    return (cut_entries(sheet, numbers) or sheet.without(numbers)).content
+    sheet = before = read_sheet(content)
+    # Once more, if what is taken out had opened a fence that hid another entry of the target.
+    while numbers := [entry.line for entry in sheet.own(target)]:
+        sheet = cut_entries(sheet, numbers) or sheet.without(numbers)
+    return None if sheet is before else sheet.content
 
 
 def cut_entries(sheet: Sheet, numbers: Sequence[int]) -> Sheet | None:
@@ -571,12 +594,12 @@ def _line_in(old: Sheet | None, loss: Loss) -> int | None:
 def _put_where_it_was(sheet: Sheet, old: Sheet, number: int) -> Sheet | None:
     """Put a line of the former index back, with what was below it; None if it would not be seen."""
     now = _still_there(old, sheet)
-    new = old.lines[number - 1 : number + old.below(number)]
-    for place in (_place_behind(sheet, old, now, number), _place_before(old, now, number)):
+    below = range(number + 1, number + old.below(number) + 1)
+    stayed = next((now[at] - 1 for at in below if at in now), None)
+    new = old.lines[number - 1 : number if stayed is not None else below.stop - 1]
+    for place in (stayed, _place_behind(sheet, old, now, number), _place_before(old, now, number)):
         if place is not None:
-            left = sheet.lines[place : place + len(new) - 1] == new[1:]
-            after = None if left else _put(sheet, place, new)
-            after = after or _put(sheet, place, new[:1])
+            after = _put(sheet, place, new) or _put(sheet, place, new[:1])
             if after is not None:
                 return after
     in_list = _BULLET.match(new[0]) is not None and not _column(new[0])
@@ -592,10 +615,7 @@ def _place_behind(sheet: Sheet, old: Sheet, now: Mapping[int, int], number: int)
     between = old.lines[anchor : number - 1]
     blank = next((at for at, line in enumerate(between) if line.strip()), len(between))
     if any(entry.line == place for entry in sheet.page.own):
-        lost = old.lines[number : number + old.below(number)]
-        kept = place + old.below(anchor)
-        # What was below the lost line may have stayed, and hangs on the line before by now.
-        place = kept if lost and sheet.lines[kept : kept + len(lost)] == lost else place + sheet.below(place)
+        place += sheet.below(place)
         blank = blank if blank == len(between) else 0
     while blank and place < len(sheet.lines) and not sheet.lines[place].strip():
         place += 1
@@ -610,17 +630,23 @@ def _place_before(old: Sheet, now: Mapping[int, int], number: int) -> int | None
 def _still_there(old: Sheet, new: Sheet) -> dict[int, int]:
     """Map lines of the former index to those of today's that are the same: the same entry, or the same text.
 
-    Of several that are alike the first is the first, and so on; blank lines are no landmark.
+    Of several that are alike the first is the first, and so on, if there are as many as there were; else nobody knows
+    which of them went. Blank lines are no landmark.
     """
-    known = {word: number for number, word in _landmarks(new)}
-    return {number: known[word] for number, word in _landmarks(old) if word in known}
+    was, now = _landmarks(old), _landmarks(new)
+    return {
+        before: after
+        for word, lines in was.items()
+        if len(lines) == len(now.get(word, ()))
+        for before, after in zip(lines, now[word], strict=True)
+    }
 
 
-def _landmarks(sheet: Sheet) -> Iterator[tuple[int, tuple[str, str, int]]]:
+def _landmarks(sheet: Sheet) -> dict[tuple[str, str], list[int]]:
     targets = {entry.line: entry.target for entry in sheet.page.own}
-    met: Counter[tuple[str, str]] = Counter()
+    found: dict[tuple[str, str], list[int]] = {}
     for number, line in enumerate(sheet.lines, 1):
         if line.strip():
             word = ("entry", targets[number]) if number in targets else ("text", line.strip())
-            yield number, (*word, met[word])
-            met[word] += 1
+            found.setdefault(word, []).append(number)
+    return found

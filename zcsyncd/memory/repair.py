@@ -26,11 +26,11 @@ from zcsyncd.memory.entry_lines import (
     cut_entries,
     entry_text,
     hook_text,
-    insert,
     put_back,
     read_sheet,
     replace_hook,
     retarget,
+    with_entry,
 )
 from zcsyncd.memory.fact import Fact, FileStat, parse_fact
 from zcsyncd.memory.front_matter import mend
@@ -48,7 +48,7 @@ DIFF_CONTEXT = 3
 """Lines around a change, as `diff -u` shows them."""
 
 MAX_ROUNDS = 3
-"""What found no room is tried again when others have made some: so often, for each try costs as the first."""
+"""What cannot be mended is tried again when other mends have changed the index: they may have made room for it."""
 
 _NO_STAT = FileStat(0, 0, 0, 0)
 _NO_INDEX = f"there is no {INDEX_NAME} by now"
@@ -108,16 +108,15 @@ def plan(
     """
     chosen = tuple(finding for finding in findings if _is_chosen(finding, codes, keys))
     bench = _Bench(snapshot, caps, dict(contents), tuple(losses), bytes_of)
-    left = [finding for finding in chosen if finding.code in _STEPS]
+    left = chosen
     for _ in range(MAX_ROUNDS):
-        before, bench.no_room = bench.index(), {}
+        before = bench.index()
         for code, step in _STEPS.items():
             step(bench, [finding for finding in left if finding.code == code])
-        left = [finding for finding in left if finding.key in bench.no_room]
+        left = bench.not_fixed(left)
         if not left or bench.index() == before:
             break
-    for finding in left:
-        bench.skip(finding, bench.no_room[finding.key])
+        bench.forget_skipped(left)
     for finding in chosen:
         if finding.code not in _STEPS:
             bench.skip(finding, _why_never(finding))
@@ -140,12 +139,6 @@ def _why_never(finding: Finding) -> str:
 # -- the bench: what is being mended -------------------------------------------------------------------------
 
 
-class _NoRoom(str):
-    """Why there are no new bytes: a cap, which another mend may yet make room under."""
-
-    __slots__ = ()
-
-
 @dataclass(slots=True)
 class _Bench:
     """The files as they are by now, and what was done and left so far."""
@@ -157,11 +150,11 @@ class _Bench:
     bytes_of: Callable[[str], bytes | None]
     fixes: list[Fix] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
-    no_room: dict[str, str] = field(default_factory=dict)
-    """Findings of this round that a cap stopped, by key, and which cap."""
     _scene: Scene | None = None
     _read: tuple[bytes, Sheet] | None = None
     """The index as it was read last, and its bytes then."""
+    _next: tuple[bytes, Sheet] | None = None
+    """What it will be if the last new entry is taken."""
     _measured: tuple[bytes, tuple[int, int]] | None = None
     """Its lines and units as they were counted last, and its bytes then."""
     given: bytes = b""
@@ -180,6 +173,16 @@ class _Bench:
 
     def skip(self, finding: Finding, reason: str) -> None:
         self.skipped.append(Skipped(finding.key, finding.code, reason))
+
+    def not_fixed(self, findings: Sequence[Finding]) -> tuple[Finding, ...]:
+        """Leave out the findings that are mended."""
+        fixed = {fix.key for fix in self.fixes}
+        return tuple(finding for finding in findings if finding.key not in fixed)
+
+    def forget_skipped(self, findings: Sequence[Finding]) -> None:
+        """Take back that these were left: they are tried again."""
+        keys = {finding.key for finding in findings}
+        self.skipped = [skipped for skipped in self.skipped if skipped.key not in keys]
 
     def scene(self) -> Scene:
         """Give the directory's names and facts, mended ones as they are by now; its index is not to be asked."""
@@ -209,35 +212,48 @@ class _Bench:
             Refused: it is not UTF-8.
         """
         content = self.index()
+        if self._next is not None and self._next[0] == content:
+            self._read, self._next = self._next, None
         if self._read is None or self._read[0] != content:
             self._read = (content, read_sheet(content))
         return self._read[1]
+
+    def with_entry(self, line: str) -> bytes:
+        """Give the index with one more entry.
+
+        Raises:
+            Refused: it is not UTF-8, or has no place where the entry would be seen.
+        """
+        after = with_entry(self.sheet(), line)
+        self._next = (after.content, after)
+        return self._next[0]
 
     def reached(self) -> frozenset[str]:
         """Give the facts that the index reaches by now."""
         read = parse_index(INDEX_NAME, self.index(), _NO_STAT, read_at_ns=0, caps=self.caps)
         return indexed(replace(self.snapshot, index=read))
 
-    def take(self, content: bytes) -> _NoRoom | None:
+    def take(self, content: bytes) -> str | None:
         """Take new bytes for the index; or tell which cap they would pass, or pass further than today's do."""
         after = inject(content, self.caps)
         over = self._over(after.lines, after.units) if after else None
         if over is None:
             self.now[INDEX_NAME] = content
+            self._measured = (content, (after.lines, after.units) if after else (0, 0))
         return over
 
-    def why_no_room(self, line: str) -> _NoRoom | None:
+    def why_no_room(self, line: str) -> str | None:
         """Tell which cap one more line would pass, without making it: a full index is asked about many facts."""
         lines, units = self._size()
         return self._over(lines + 1, units + units_of(line) + (1 if lines else 0))
 
-    def _over(self, new_lines: int, new_units: int) -> _NoRoom | None:
+    def _over(self, new_lines: int, new_units: int) -> str | None:
         lines, units = self._size()
         most = "are the most that the model gets"
         if new_lines > max(lines, self.caps.lines):
-            return _NoRoom(f"the index would have {new_lines:,} lines, and {self.caps.lines:,} {most}")
+            return f"the index would have {new_lines:,} lines, and {self.caps.lines:,} {most}"
         if new_units > max(units, self.caps.units):
-            return _NoRoom(f"the index would have {new_units:,} UTF-16 units, and {self.caps.units:,} {most}")
+            return f"the index would have {new_units:,} UTF-16 units, and {self.caps.units:,} {most}"
         return None
 
     def _size(self) -> tuple[int, int]:
@@ -250,13 +266,14 @@ class _Bench:
 
     def settle(self, finding: Finding, mended: tuple[bytes, str] | str) -> None:
         """Take new bytes and note what they do; or note why there are none."""
-        why = mended if isinstance(mended, str) else self.take(mended[0])
-        if isinstance(why, _NoRoom):
-            self.no_room[finding.key] = why
-        elif isinstance(mended, str):
+        if isinstance(mended, str):
             self.skip(finding, mended)
-        else:
+            return
+        over = self.take(mended[0])
+        if over is None:
             self.fix(finding, mended[1])
+        else:
+            self.skip(finding, over)
 
     def settle_reached(self, finding: Finding) -> None:
         """Note that the index reaches a fact, by another mend or (the index is as it was) for reasons of its own."""
@@ -390,6 +407,9 @@ def _pointed(bench: _Bench, target: str, place: str) -> _Mended:
     after = read_sheet(content)
     if any(entry.target == target for entry in after.visible()):
         return f"the link to {shown(target)} is written in a way that only a person can mend safely"
+    unseen = place not in after.page.seen and target in sheet.page.seen
+    if unseen or _out_of_sight(sheet, after) - {target}:
+        return f"with {shown(place)} in its place the index would read otherwise"
     does = f"points {_entries_in(lines)} to {shown(place)}, not {shown(target)}"
     kept = [entry for entry in sheet.own(place) if entry.line not in lines]
     moved = [entry for entry in after.own(place) if entry.line in lines]
@@ -520,7 +540,7 @@ def _dangles(bench: _Bench, content: bytes) -> bool:
 def _add_entries(bench: _Bench, findings: list[Finding]) -> None:
     reached = bench.reached() if findings and INDEX_NAME in bench.now else frozenset()
 
-    def with_entry(bench: _Bench, finding: Finding) -> _Mended:
+    def added(bench: _Bench, finding: Finding) -> _Mended:
         fact = bench.snapshot.facts.get(finding.file or "")
         if fact is None:
             return "the file is not there any more"
@@ -530,7 +550,7 @@ def _add_entries(bench: _Bench, findings: list[Finding]) -> None:
         line = _entry_of(fact)
         why = bench.why_no_room(line)
         return why or (
-            insert(bench.index(), line),
+            bench.with_entry(line),
             f"adds an entry for {shown(fact.file)} at the end of the list",
         )
 
@@ -538,7 +558,7 @@ def _add_entries(bench: _Bench, findings: list[Finding]) -> None:
         if finding.file in reached:
             bench.settle_reached(finding)
         else:
-            _each(with_entry)(bench, [finding])
+            _each(added)(bench, [finding])
 
 
 def _entry_of(fact: Fact) -> str:
@@ -589,7 +609,7 @@ def _for_index(bench: _Bench) -> tuple[list[str], int]:
             line = _entry_of(fact)
         except ZcsyncdError:
             continue
-        if bench.why_no_room(line) is None and bench.take(insert(bench.index(), line)) is None:
+        if bench.why_no_room(line) is None and bench.take(bench.with_entry(line)) is None:
             written.append(file)
         else:
             left += 1
