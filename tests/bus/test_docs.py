@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import jsonschema
 import pytest
@@ -14,12 +15,13 @@ from zcsyncd.bus.codec import Request, parse_line
 from zcsyncd.bus.requests import METHODS, TOPICS, check_params, describe
 
 PAGE = (Path(__file__).parents[2] / "docs" / "protocol.md").read_text("utf-8")
+CONVERSATION = re.findall(r"^[AB] [→←] .*$", PAGE, re.MULTILINE)
 EXAMPLES = [json.loads(block) for block in re.findall(r"```json\n(.*?)\n```", PAGE, re.DOTALL)]
 
 
 def test_every_method_has_its_heading() -> None:
     """Each method of the table is a heading of the page, and no other is."""
-    assert set(re.findall(r"^### ([a-z]+(?:\.[a-z]+)?)$", PAGE, re.MULTILINE)) == set(METHODS)
+    assert set(re.findall(r"^### ([a-z][a-zA-Z]*(?:\.[a-z]+)?)$", PAGE, re.MULTILINE)) == set(METHODS)
 
 
 @pytest.mark.parametrize("name", sorted(METHODS))
@@ -54,16 +56,40 @@ def test_every_error_is_in_the_page() -> None:
 
 
 def test_examples_are_what_is_sent() -> None:
-    """The examples of the page are requests that pass, answers and events that fit their schemas."""
-    endpoint, error, hello, answer, event = EXAMPLES
+    """The examples of the page are requests that pass, answers and events that fit their schemas, in that order."""
+    endpoint, *lines = EXAMPLES
     assert set(endpoint) == {"address", "pid", "host", "startedAt", "protocol", "version"}
-    with pytest.raises(errors.InvalidParams) as caught:
-        check_params("dirs.list", {"limit": 501})
-    assert caught.value.to_wire() == error["error"]
-    request = parse_line(json.dumps(hello).encode())
-    assert isinstance(request, Request)
-    check_params(request.method, request.params)
-    jsonschema.validate(answer["result"], METHODS["hello"].result)
-    told = describe()
-    jsonschema.validate(event["params"], told["event"])
-    jsonschema.validate(event["params"]["data"], TOPICS[event["params"]["topic"]].data)
+    asked: Request | None = None
+    for line in lines:
+        if line.get("method") == "event":
+            jsonschema.validate(line["params"], describe()["event"])
+            jsonschema.validate(line["params"]["data"], TOPICS[line["params"]["topic"]].data)
+        elif "method" in line:
+            request = parse_line(json.dumps(line).encode())
+            assert isinstance(request, Request)
+            asked = request
+        else:
+            assert asked is not None
+            assert line["id"] == asked.id
+            check_answer(asked, line)
+
+
+def check_answer(asked: Request, line: dict[str, Any]) -> None:
+    """The answer is what the request gets: its result fits, or its error is the one that is raised for it."""
+    if "error" in line:
+        with pytest.raises(errors.InvalidParams) as caught:
+            check_params(asked.method, asked.params)
+        assert caught.value.to_wire() == line["error"]
+    else:
+        check_params(asked.method, asked.params)
+        jsonschema.validate(line["result"], METHODS[asked.method].result)
+
+
+@pytest.mark.parametrize("line", CONVERSATION)
+def test_the_conversation_is_of_this_protocol(line: str) -> None:
+    """Each request of the conversation passes the table (tests/docs/ holds it with a real daemon)."""
+    who, arrow, text = line.split(" ", 2)
+    message = json.loads(text)
+    assert (who, message["jsonrpc"]) in {("A", "2.0"), ("B", "2.0")}
+    if arrow == "→":
+        check_params(message["method"], message.get("params", {}))

@@ -21,7 +21,8 @@ BUILT = {
     "hello", "ping", "describe", "status", "dirs.list", "dirs.resolve", "dirs.allow", "memory.list", "memory.read",
     "memory.index", "memory.write", "memory.forget", "memory.search", "memory.repair", "history.list", "history.show",
     "history.restore", "history.undo", "history.purge", "audit.get", "audit.dismiss", "events.subscribe",
-    "events.unsubscribe", "daemon.flush", "daemon.stop",
+    "events.unsubscribe", "daemon.flush", "daemon.stop", "session.list", "session.news", "session.confirm", "session.end",
+    "readState.report", "readState.check", "write.intent",
 }  # fmt: skip
 
 
@@ -31,7 +32,7 @@ def test_the_table_is_what_is_built() -> None:
 
 
 @pytest.mark.parametrize(
-    "method", ["", "memory.erase", "session.list", "daemon.reload", "Ping", "__class__", "x" * 5000]
+    "method", ["", "memory.erase", "session.begin", "daemon.reload", "Ping", "__class__", "x" * 5000]
 )
 def test_unknown_methods(method: str) -> None:
     """What is not in the table is unknown-method, in a short message."""
@@ -90,6 +91,25 @@ GOOD = [
     ("events.subscribe", {}, {"topics": ["*"]}),
     ("events.subscribe", {"since": "9f:1", "topics": ["a/*"]}, {"topics": ["a/*"], "since": "9f:1"}),
     ("daemon.flush", {}, {"rescan": False}),
+    ("session.list", {}, {"limit": 500, "offset": 0}),
+    ("session.news", {}, {"commit": False}),
+    ("session.news", {"commit": True}, {"commit": True}),
+    ("session.confirm", {"told": False, "token": None}, {"told": False}),
+    ("session.confirm", {"told": True, "token": "t"}, {"told": True, "token": "t"}),
+    ("session.end", {}, {}),
+    (
+        "readState.report",
+        {"path": HERE, "kind": "partial", "range": [1.0, 200], "contentHash": None, "mtimeMs": -1, "sizeBytes": 0},
+        {"path": HERE, "kind": "partial", "range": [1, 200], "mtimeMs": -1, "sizeBytes": 0},
+    ),
+    ("readState.check", {"paths": []}, {"paths": []}),
+    ("readState.check", {"paths": [HERE, HERE]}, {"paths": [HERE, HERE]}),
+    ("write.intent", {"path": HERE}, {"path": HERE, "ttlMs": 5000}),
+    (
+        "write.intent",
+        {"path": HERE, "baseRevision": "mtime:1:size:2", "ttlMs": 60_000},
+        {"path": HERE, "baseRevision": "mtime:1:size:2", "ttlMs": 60_000},
+    ),
 ]  # fmt: skip
 
 
@@ -168,6 +188,21 @@ BAD = [
     ("events.subscribe", {"since": "yesterday"}, "since", "a cursor `<journal id>:<sequence>`", "'yesterday'"),
     ("events.subscribe", {"since": "a:1\n"}, "since", "a cursor `<journal id>:<sequence>`", "'a:1\\n'"),
     ("events.unsubscribe", {"subscription": 0}, "subscription", "an integer at least 1", "0"),
+    ("session.confirm", {"token": "t"}, "told", "true or false", "nothing"),
+    ("readState.report", {"path": HERE}, "kind", "one of full, partial, truncated", "nothing"),
+    ("readState.report", {"path": HERE, "kind": "some"}, "kind", "one of full, partial, truncated", "'some'"),
+    (
+        "readState.report", {"path": HERE, "kind": "partial", "range": [1]}, "range",
+        "an array of 2 items (each an integer at least 1)", "1 items",
+    ),
+    ("readState.report", {"path": HERE, "kind": "partial", "range": [0, 1]}, "range[0]", "an integer at least 1", "0"),
+    (
+        "readState.report", {"path": HERE, "kind": "full", "contentHash": "ab"}, "contentHash", "a SHA-256 in lower-case hex", "'ab'",
+    ),
+    ("readState.check", {"paths": HERE}, "paths", "an array of at most 500 items (each an absolute path)", "a string"),
+    ("readState.check", {"paths": ["x"]}, "paths[0]", "an absolute path", "'x'"),
+    ("write.intent", {"path": HERE, "ttlMs": 0}, "ttlMs", "an integer from 1 to 60000", "0"),
+    ("write.intent", {"path": HERE, "baseRevision": "1"}, "baseRevision", "a revision `mtime:<milliseconds>:size:<bytes>`", "'1'"),
 ]  # fmt: skip
 
 
@@ -259,6 +294,17 @@ def test_the_client_is_patient_where_the_daemon_may_wait() -> None:
     assert set(PATIENCE_S) == waiting | {"daemon.flush", "daemon.stop"}
 
 
+ABOUT_A_SESSION = {
+    "session.news", "session.confirm", "session.end", "readState.report", "readState.check", "write.intent",
+}  # fmt: skip
+
+
+def test_what_is_about_a_session_says_so() -> None:
+    """`describe` tells which methods need a session, so that a client knows it before it asks."""
+    told = {name for name, method in describe()["methods"].items() if method["needsSession"]}
+    assert told == ABOUT_A_SESSION
+
+
 def test_example_answers_fit_their_schemas() -> None:
     """The answers that docs/protocol.md shows are what the table says."""
     hello = {
@@ -307,6 +353,41 @@ ANSWERS = [
     ("history.show", {"dir": HERE, "file": "a", "text": "", "encoding": None}, ("text", None)),
     ("history.undo", {"files": [{"file": "a", "absolutePath": HERE, "action": "removed", "index": "removed", "revision": None}]}, ("files", [1])),
     ("history.purge", {"removed": 0}, ("removed", -1)),
+    (
+        "session.list",
+        {
+            "total": 1,
+            "sessions": [
+                {
+                    "host": "pi", "id": "1", "cwd": HERE, "firstAt": "2026-11-30T16:21:00.123Z",
+                    "lastContactAt": "2026-11-30T16:21:00.123Z", "index": "unread", "reads": 0, "news": 0,
+                },
+            ],
+        },
+        ("sessions", [{"host": "pi", "id": "1"}]),
+    ),
+    (
+        "session.news",
+        {
+            "token": "1", "index": {"stale": False, "added": [], "changed": [], "removed": []},
+            "changes": [{"dir": HERE, "kind": "renamed", "file": "b.md", "from": "a.md", "by": {"host": "pi", "id": "1"}}],
+            "alarms": [], "text": "", "more": True,
+        },
+        ("changes", [{"kind": "added", "file": "a.md"}]),
+    ),
+    ("session.confirm", {"confirmed": True}, ("confirmed", None)),
+    (
+        "readState.check",
+        {
+            "states": [
+                {"path": HERE, "state": "unread", "now": {"revision": "mtime:1:size:2", "contentHash": None}},
+                {"path": HERE, "state": "gone", "read": {"revision": None, "contentHash": "0" * 64}, "now": None},
+                {"path": HERE, "state": "stale", "stamp": True},
+            ],
+        },
+        ("states", [{"path": HERE, "state": "new"}]),
+    ),
+    ("write.intent", {"stale": True, "conflicts": [{"host": "pi", "id": "1"}]}, ("conflicts", ["pi"])),
     (
         "memory.read",
         {

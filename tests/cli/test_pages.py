@@ -13,6 +13,7 @@ from zcsyncd.cli.pages import (
     list_page,
     read_page,
     resolve_page,
+    sessions_page,
     settings_page,
 )
 from zcsyncd.cli.render import Paint, width
@@ -148,6 +149,49 @@ def test_status_keeps_to_the_terminal(paint):
     too_wide = [line for line in lines if width(line) > 30]
     assert [line.strip() for line in too_wide] == ["~/.zcode/cli/memories/projects"]
     assert sum(line.startswith(" " * 10) for line in lines) > 5
+
+
+SESSION = {
+    "host": "pi",
+    "id": "0198f1c2-7a53",
+    "cwd": "/home/u/code/app",
+    "firstAt": "T0",
+    "lastContactAt": "T1",
+    "index": "stale",
+    "reads": 12,
+    "news": 3,
+}
+
+
+def sessions(rows, cells=None):
+    """Show `status --sessions` as text; times as 12:00:0x.123."""
+    clock = {"T1": "12:00:01.123", "None": "None"}.__getitem__
+    return sessions_page({"sessions": rows}, clock=clock, cells=cells, paint=PLAIN)
+
+
+def test_sessions_one_a_line():
+    """Who, when heard of last, how its index stands, how much it has read and has yet to be told, where it works."""
+    other = {**SESSION, "host": "zcode", "id": "x\x1b", "index": "unread", "reads": 0, "news": 0}
+    assert sessions([SESSION, other]) == [
+        "HOST   ID             LAST HEARD OF  INDEX   READS  NEWS  WORKING DIRECTORY",
+        "pi     0198f1c2-7a53  12:00:01       stale      12     3  /home/u/code/app",
+        "zcode  x\\x1b          12:00:01       unread      0     0  /home/u/code/app",
+    ]
+    assert sessions([]) == ["no sessions yet: they appear here once a host's plugin says hello"]
+
+
+def test_sessions_keep_to_the_terminal():
+    """On a narrow terminal the id and the front of the working directory are cut, numbers are not."""
+    row = {**SESSION, "id": "0" * 36, "cwd": "/a/long/way/down/to/the/app"}
+    lines = sessions([row, {}], cells=70)
+    assert all(width(line) <= 70 for line in lines)
+    assert lines[1].endswith("the/app")
+
+
+def test_a_finding_says_whose_write_it_was():
+    """Where the writer is known, the head of a finding names it."""
+    lines = audit_page([finding(by={"host": "pi", "id": "1"})], "/m", cells=None, paint=PLAIN)
+    assert lines[0] == "warning some-code  by pi 1"
 
 
 def test_a_finding_says_where_what_and_what_to_do():

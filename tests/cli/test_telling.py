@@ -52,7 +52,7 @@ CASES = [
             "more": True,
         },
         [
-            "3 changes by pi, more to come",
+            "3 changes by pi 1, more to come",
             "    renamed b.md (was a.md)",
             "    file c.md (bytes only: its meaning is the same)",
             "    deleted d.md",
@@ -101,6 +101,27 @@ CASES = [
         "read-state/read",
         {"absolutePath": "/m/a.md", "kind": "truncated", "session": {"host": "pi", "id": "0123456789"}},
         ["pi 01234567 read, cut: /m/a.md"],
+    ),
+    (
+        "read-state/read",
+        {
+            "absolutePath": "/m/a.md",
+            "kind": "partial",
+            "range": [3, 7],
+            "session": {"host": "pi", "id": "1"},
+        },
+        ["pi 1 read in part, lines 3 to 7: /m/a.md"],
+    ),
+    (
+        "read-state/stale",
+        {
+            "absolutePath": "/m/a.md",
+            "session": {"host": "pi", "id": "1"},
+            "read": {},
+            "now": {},
+            "stamp": True,
+        },
+        ["what pi 1 had read has changed: /m/a.md (bytes only: its meaning is the same)"],
     ),
     (
         "read-state/stale",

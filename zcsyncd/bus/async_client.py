@@ -1,5 +1,11 @@
 """The asynchronous client: the verbs of the blocking one for programs with a loop. Door: asyncio.
 
+    async with AsyncClient() as client:             # where this environment's daemon listens
+        found = await client.call("dirs.resolve", cwd="/home/u/app")
+
+    async for event in follow("memory/*"):          # over restarts of the daemon, too
+        print(event["topic"], event["data"])
+
 Rule 1: a task of its own reads, so that answers and events reach whoever waits for them in any order.
 Rule 2: reading stops while many events wait to be taken and nobody waits for an answer.
 """
@@ -12,17 +18,25 @@ import os
 import socket
 import sys
 from collections import deque
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from time import monotonic
 from types import TracebackType
 from typing import Self
 
+from zcsyncd import __version__
 from zcsyncd.bus.client import (
+    AWAY,
+    FOLLOWER,
     NO_WINDOWS,
     PATIENCE_S,
+    PULSE_S,
     RETRY_S,
     TIMEOUT_S,
+    Trail,
+    at_most,
     decode_message,
     encode_request,
+    find_address,
     gone,
     result_of,
     silent,
@@ -57,8 +71,9 @@ async def _connected(address: str) -> socket.socket:
 class AsyncClient:
     """One connection to the daemon, as an asynchronous context manager."""
 
-    def __init__(self, address: str, timeout_s: float = TIMEOUT_S) -> None:
-        self.address = address
+    def __init__(self, address: str | None = None, timeout_s: float = TIMEOUT_S) -> None:
+        """Take the address (without one what `find_address` tells), and how long the daemon may take, in seconds."""
+        self.address = find_address() if address is None else address
         self.timeout_s = timeout_s
         self._writer: asyncio.StreamWriter | None = None
         self._reading: asyncio.Task[None] | None = None
@@ -155,6 +170,11 @@ class AsyncClient:
         except TimeoutError:
             return None
 
+    @property
+    def has_events(self) -> bool:
+        """Events have come that `next_event` has not given yet: it would not wait."""
+        return bool(self._events)
+
     async def events(self) -> AsyncIterator[dict[str, object]]:
         """Give events as they come.
 
@@ -222,3 +242,128 @@ class AsyncClient:
                 waiting.set_result(message)
         elif "error" in message:
             result_of(message)
+
+
+class AsyncFollower:
+    """Events over any number of connections, as an asynchronous iterator; `follow` makes one.
+
+    For one task at a time.
+    """
+
+    def __init__(
+        self,
+        trail: Trail,
+        *,
+        address: str | None,
+        timeout_s: float,
+        on_away: Callable[[ZcsyncdError], object] | None,
+    ) -> None:
+        self._trail = trail
+        self._address = address
+        self._timeout_s = timeout_s
+        self._on_away = on_away
+        self._client: AsyncClient | None = None
+        self._knock_at = 0.0
+        self._heard_at = 0.0
+        self.pulse_s = PULSE_S
+
+    @property
+    def cursor(self) -> str | None:
+        """The place after the last event that was given, as the blocking follower has it."""
+        return self._trail.cursor
+
+    async def next_event(self, timeout_s: float | None = None) -> dict[str, object] | None:
+        """Give the next event's params; None when `timeout_s` has passed.
+
+        With 0 it only takes what has come. A question to the daemon that is under way by then is heard out first.
+
+        Raises: as the blocking `follow` tells.
+        """
+        deadline = None if timeout_s is None else monotonic() + timeout_s
+        while True:
+            try:
+                client = self._client or await self._knock(deadline)
+                if client is None:
+                    return None
+                pulse_at = self._heard_at + self.pulse_s
+                event = await client.next_event(at_most(pulse_at - monotonic(), deadline))
+                if event is not None:
+                    self._heard_at = monotonic()
+                    self._trail.passed(event)
+                    return event
+                if monotonic() >= pulse_at:
+                    await self._pulse(client)
+                elif deadline is not None and monotonic() >= deadline:
+                    return None
+            except AWAY as error:
+                await self.close()
+                self._knock_at = monotonic() + self._trail.pause_s(error)
+                if self._on_away is not None:
+                    self._on_away(error)
+
+    async def close(self) -> None:
+        """Hang up; a later `next_event` would go on where this one ended. Twice is harmless."""
+        client, self._client = self._client, None
+        if client is not None:
+            await client.close()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> dict[str, object]:
+        event = await self.next_event()
+        assert event is not None  # without a timeout it waits
+        return event
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    # -- inside -----------------------------------------------------------------------------------------------
+
+    async def _knock(self, deadline: float | None) -> AsyncClient | None:
+        """Connect and subscribe once it is time to; None: the deadline comes first."""
+        await asyncio.sleep(at_most(self._knock_at - monotonic(), deadline))
+        if deadline is not None and deadline < self._knock_at:
+            return None
+        client = AsyncClient(self._address, self._timeout_s)
+        try:
+            await client.connect()
+            await client.hello(FOLLOWER, __version__, self._trail.session)
+            self._trail.greeted()
+            self._trail.stands(await client.call("events.subscribe", self._trail.subscription))
+        except BaseException:
+            await client.close()
+            raise
+        self._heard_at = monotonic()
+        self._client = client
+        return client
+
+    async def _pulse(self, client: AsyncClient) -> None:
+        told = await client.call("ping")
+        self._heard_at = monotonic()
+        if not client.has_events:
+            self._trail.passed(told)
+
+
+def follow(
+    *topics: str,
+    address: str | None = None,
+    since: str | None = None,
+    dirs: Sequence[str] | None = None,
+    cwd: str | None = None,
+    session: Mapping[str, object] | None = None,
+    patience_s: float | None = None,
+    timeout_s: float = TIMEOUT_S,
+    on_away: Callable[[ZcsyncdError], object] | None = None,
+) -> AsyncFollower:
+    """Give events as they come, over restarts of the daemon: all as the blocking client's `follow` tells.
+
+    Who leaves an `async for` early closes the follower: `async with follow(…) as events` does.
+    """
+    trail = Trail(topics, since=since, dirs=dirs, cwd=cwd, session=session, patience_s=patience_s)
+    return AsyncFollower(trail, address=address, timeout_s=timeout_s, on_away=on_away)

@@ -31,6 +31,8 @@ TIME_PATTERN = (
 )
 """RFC 3339, from 1970 on: every time that passes can be told in milliseconds."""
 
+HASH_PATTERN = "^[0-9a-f]{64}$"
+
 BODY_BYTES = 524_288
 """Largest body of a fact that `memory.write` takes, as UTF-8: half a line, so that JSON's escapes have room, too."""
 DIFF_BYTES = 700_000
@@ -45,6 +47,14 @@ PLACES = ("index", "prompt", "recall", "page")
 """Where a fact may be seen: in the index, in the part of it that the model gets, in recall's list, on ZCode's page."""
 REASONS = ("updated", "file", "deleted", "renamed", "write", "forget", "repair", "restore")
 """What a saved version was replaced by: another pen (the first four), or an act of ours."""
+READS = ("full", "partial", "truncated")
+"""How much of a file a session has read: all, some lines of it, or what the host's own caps left of it."""
+STATES = ("current", "stale", "truncated", "partial", "unread", "gone")
+"""How what a session has read stands to what is on disk."""
+CHECKED_PATHS = PAGE
+"""Most paths of one `readState.check`."""
+INTENT_MS = 60_000
+"""Longest that an announced write stays announced: who takes longer announces it again."""
 
 
 # -- words of the schemas -------------------------------------------------------------------------------------
@@ -92,7 +102,7 @@ _COUNT: Schema = {"type": "integer", "minimum": 0}
 _NUMBER: Schema = {"type": "number"}
 _PATH: Schema = {"type": "string", "format": "path", "minLength": 1, "maxLength": 32_767}
 _TIME: Schema = {"type": "string", "format": "date-time"}
-_HASH: Schema = {"type": "string", "pattern": "^[0-9a-f]{64}$"}
+_HASH: Schema = {"type": "string", "pattern": HASH_PATTERN}
 _REVISION: Schema = {"type": "string", "pattern": REVISION_PATTERN}
 _MOMENT: Schema = {"type": "string", "format": "date-time", "pattern": TIME_PATTERN}
 _SAVED: Schema = _say(
@@ -105,6 +115,9 @@ _NOTHING: Schema = _object({})
 
 _COUNTS = _object(dict.fromkeys(SEVERITIES, _COUNT))
 _SESSION_NAME = _object({"host": _STRING, "id": _STRING})
+_LINES: Schema = _say(
+    _array({"type": "integer", "minimum": 1}, minItems=2, maxItems=2), "first and last line, counted from 1"
+)
 
 _WHERE: dict[str, Schema] = {
     "dir": _say(_PATH, "a memory directory; with neither `dir` nor `cwd` the session's"),
@@ -132,25 +145,44 @@ FINDING = _object(
         "target": _or_null(_STRING),
         "line": _or_null(_INTEGER),
         "hint": _or_null(_STRING),
+        "by": _say(_SESSION_NAME, "whose write brought it about, where that is known"),
     },
 )
 """One thing that the audit says."""
 
-CHANGE = _object(
-    {"kind": _one_of("added", "updated", "renamed", "deleted", "removed", "file"), "file": _STRING},
+_CHANGED: dict[str, Schema] = {
+    "kind": _one_of("added", "updated", "renamed", "deleted", "removed", "file"),
+    "file": _STRING,
+}
+_CHANGED_TO: dict[str, Schema] = {
+    "unit": _array(_STRING),
+    "from": {"type": ["string", "array"]},
+    "name": _or_null(_STRING),
+    "description": _or_null(_STRING),
+    "type": _or_null(_STRING),
+    "revision": _or_null(_REVISION),
+    "contentHash": _or_null(_HASH),
+}
+
+CHANGE = _object(_CHANGED, _CHANGED_TO)
+"""One file that is not what it was."""
+NEWS_CHANGE = _object(
+    {"dir": _PATH, **_CHANGED},
     {
-        "unit": _array(_STRING),
-        "from": {"type": ["string", "array"]},
-        "name": _or_null(_STRING),
-        "description": _or_null(_STRING),
-        "type": _or_null(_STRING),
-        "revision": _or_null(_REVISION),
-        "contentHash": _or_null(_HASH),
+        **_CHANGED_TO,
+        "updated": _say(_BOOLEAN, "with `renamed`: it says something else, too"),
+        "by": _say(_SESSION_NAME, "who wrote it last, where that is known"),
     },
 )
-"""One file that is not what it was."""
+"""The same, told by `session.news`: since the session was told last, and with its directory."""
 
 _ENTRY = _object({"target": _STRING, "title": _STRING, "hook": _STRING, "line": _INTEGER})
+
+_MORE: Schema = _say(_BOOLEAN, "true: there is more of it than fits an event")
+_WAS_READ = _object({"revision": _or_null(_REVISION), "contentHash": _or_null(_HASH)})
+"""What a session has read; null where the host did not tell."""
+_IS_NOW = _object({"revision": _REVISION, "contentHash": _or_null(_HASH)})
+_STAMP: Schema = _say(_BOOLEAN, "true: other bytes, same meaning (ZCode has set a stamp in the front matter)")
 
 
 # -- the table ------------------------------------------------------------------------------------------------
@@ -165,6 +197,8 @@ class Method:
     result: Schema = field(default_factory=lambda: _NOTHING)
     waits_for_ready: bool = False
     """It is about memory: it waits for the first scan, at most limits.READY_WAIT_S, then it is `not-ready`."""
+    needs_session: bool = False
+    """It is about the session of the connection: `refused` before a `hello` with one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -635,6 +669,132 @@ _SUBSCRIBE = Method(
     _object({"subscription": _INTEGER, "cursor": _CURSOR}),
 )
 
+_SESSION_LIST = Method(
+    "the sessions that are known, the last heard of first",
+    _object({}, _PAGING),
+    _object(
+        {
+            "total": _COUNT,
+            "sessions": _array(
+                _object(
+                    {
+                        "host": _STRING,
+                        "id": _STRING,
+                        "cwd": _PATH,
+                        "firstAt": _TIME,
+                        "lastContactAt": _TIME,
+                        "index": _say(
+                            _one_of("current", "stale", "unread"),
+                            "how the index that it was given stands to the one on disk",
+                        ),
+                        "reads": _say(_COUNT, "files that it has read"),
+                        "news": _say(_COUNT, "changes that it was not told of"),
+                    },
+                    {"dirs": _say(_array(_PATH), "its directories")},
+                )
+            ),
+        }
+    ),
+    waits_for_ready=True,
+)
+
+_SESSION_NEWS = Method(
+    "what happened since this session was told last, merged",
+    _object({}, {"commit": _with_default(_say(_BOOLEAN, "confirm it at once"), False)}),
+    _object(
+        {
+            "token": _say(_text(256), "what session.confirm takes"),
+            "index": _say(
+                _object(
+                    {
+                        "stale": _say(_BOOLEAN, "the text that it was given is not the one on disk"),
+                        "added": _array(_ENTRY),
+                        "changed": _array(_ENTRY),
+                        "removed": _array(_ENTRY),
+                    }
+                ),
+                "of the directory that hello named",
+            ),
+            "changes": _array(NEWS_CHANGE, maxItems=PAGE),
+            "alarms": _say(_array(FINDING), "what a person should know, told once"),
+            "text": _say(_STRING, "ready to be put before the model; empty: nothing to say"),
+        },
+        {"more": _say(_BOOLEAN, "true: there is more than fits")},
+    ),
+    waits_for_ready=True,
+    needs_session=True,
+)
+
+_SESSION_CONFIRM = Method(
+    "whether an answer of session.news has reached the model",
+    _object(
+        {"told": _say(_BOOLEAN, "false: it is said again")},
+        {"token": _say(_text(256), "without it the last one given to this session")},
+    ),
+    _object({"confirmed": _say(_BOOLEAN, "false: no such answer waits")}),
+    needs_session=True,
+)
+
+_READ_STATE_REPORT = Method(
+    "this session has read a file with its host's own tool",
+    _object(
+        {"path": _PATH, "kind": _one_of(*READS)},
+        {
+            "contentHash": _say(_HASH, "of the file's bytes as they were read"),
+            "mtimeMs": _INTEGER,
+            "sizeBytes": _COUNT,
+            "range": _LINES,
+        },
+    ),
+    waits_for_ready=True,
+    needs_session=True,
+)
+
+_READ_STATE_CHECK = Method(
+    "whether this session knows files as they are now",
+    _object({"paths": _array(_PATH, maxItems=CHECKED_PATHS)}),
+    _object(
+        {
+            "states": _array(
+                _object(
+                    {"path": _say(_PATH, "as it was asked for"), "state": _one_of(*STATES)},
+                    {
+                        "read": _say(_WAS_READ, "what the session has read; not with `unread`"),
+                        "now": _say(_or_null(_IS_NOW), "what is on disk; not with `gone`"),
+                        "stamp": _STAMP,
+                    },
+                )
+            )
+        }
+    ),
+    waits_for_ready=True,
+    needs_session=True,
+)
+
+_WRITE_INTENT = Method(
+    "this session is about to write a file: the change will be attributed to it",
+    _object(
+        {"path": _PATH},
+        {
+            "baseRevision": _say(_REVISION, "what it is about to replace; without it what it has read"),
+            "ttlMs": _with_default({"type": "integer", "minimum": 1, "maximum": INTENT_MS}, 5_000),
+        },
+    ),
+    _object(
+        {
+            "stale": _say(_BOOLEAN, "the file is not what the write is based on"),
+            "conflicts": _say(
+                _array(
+                    _object({"host": _STRING, "id": _STRING}, {"until": _say(_TIME, "when its word ends")})
+                ),
+                "other sessions that have announced a write to the same file",
+            ),
+        }
+    ),
+    waits_for_ready=True,
+    needs_session=True,
+)
+
 METHODS: Mapping[str, Method] = {
     "hello": _HELLO,
     "ping": Method("everything up to the cursor has been sent", result=_object({"cursor": _CURSOR})),
@@ -642,6 +802,10 @@ METHODS: Mapping[str, Method] = {
         "this table", result=_object({"methods": {"type": "object"}, "topics": {"type": "object"}})
     ),
     "status": _STATUS,
+    "session.list": _SESSION_LIST,
+    "session.news": _SESSION_NEWS,
+    "session.confirm": _SESSION_CONFIRM,
+    "session.end": Method("forget this session", needs_session=True),
     "dirs.list": _DIRS_LIST,
     "dirs.resolve": _DIRS_RESOLVE,
     "dirs.allow": Method(
@@ -665,6 +829,9 @@ METHODS: Mapping[str, Method] = {
         _object({"key": _text(4_096)}, {"undo": _with_default(_BOOLEAN, False)}),
         waits_for_ready=True,
     ),
+    "readState.report": _READ_STATE_REPORT,
+    "readState.check": _READ_STATE_CHECK,
+    "write.intent": _WRITE_INTENT,
     "events.subscribe": _SUBSCRIBE,
     "events.unsubscribe": Method(
         "be sent no more", _object({"subscription": {"type": "integer", "minimum": 1}})
@@ -705,12 +872,15 @@ TOPICS: Mapping[str, Topic] = {
                         "beyond": _say(_array(_STRING), "targets past the cap"),
                     }
                 ),
-            }
+            },
+            {"more": _MORE},
         ),
     ),
     "memory/audit": Topic(
         "findings came and went (warning and above)",
-        _object({"appeared": _array(FINDING), "cleared": _array(FINDING), "counts": _COUNTS}),
+        _object(
+            {"appeared": _array(FINDING), "cleared": _array(FINDING), "counts": _COUNTS}, {"more": _MORE}
+        ),
     ),
     "memory/dir-added": Topic("a memory directory appeared", _object({"layout": _STRING, "label": _STRING})),
     "memory/dir-removed": Topic("a memory directory went", _object({"layout": _STRING, "label": _STRING})),
@@ -726,11 +896,23 @@ TOPICS: Mapping[str, Topic] = {
             },
             {
                 "contentHash": _say(_HASH, "only with kind `full`"),
-                "range": {},
+                "range": _LINES,
                 "replayed": _say(
                     _BOOLEAN, "true: it happened before the subscription; never relay it to a guard"
                 ),
             },
+        ),
+    ),
+    "read-state/stale": Topic(
+        "what a session had read is no longer what is on disk",
+        _object(
+            {
+                "absolutePath": _PATH,
+                "session": _SESSION_NAME,
+                "read": _WAS_READ,
+                "now": _say(_or_null(_IS_NOW), "null: the file is gone"),
+            },
+            {"stamp": _STAMP},
         ),
     ),
     "daemon/started": Topic("the daemon answers from now on", _object({"version": _STRING, "pid": _INTEGER})),
@@ -780,6 +962,7 @@ def describe() -> dict[str, object]:
                 "params": method.params,
                 "result": method.result,
                 "waitsForReady": method.waits_for_ready,
+                "needsSession": method.needs_session,
             }
             for name, method in METHODS.items()
         },
@@ -959,6 +1142,8 @@ def _expected(schema: Schema) -> str:
         return "a cursor `<journal id>:<sequence>`"
     if schema.get("pattern") == REVISION_PATTERN:
         return "a revision `mtime:<milliseconds>:size:<bytes>`"
+    if schema.get("pattern") == HASH_PATTERN:
+        return "a SHA-256 in lower-case hex"
     if schema.get("pattern") == TIME_PATTERN:
         return "a time as `2026-11-30T16:21:00Z`"
     kind = str(schema.get("type"))
@@ -976,6 +1161,8 @@ def _expected(schema: Schema) -> str:
 def _span(schema: Schema, least: str, most: str, unit: str) -> str:
     low, high = schema.get(least), schema.get(most)
     joint = " of" if unit else ""
+    if unit and low is not None and low == high:
+        return f" of {low}{unit}"
     if low is not None and high is not None:
         return f"{joint} {low} to {high}{unit}" if unit else f" from {low} to {high}"
     if low is not None:

@@ -27,9 +27,11 @@ from zcsyncd.cli.pages import (
     list_page,
     read_page,
     resolve_page,
+    sessions_page,
     settings_page,
 )
 from zcsyncd.cli.render import harmless
+from zcsyncd.cli.sessions import is_about, places_of, session_named
 from zcsyncd.cli.status_page import status_page
 from zcsyncd.cli.telling import event_lines
 from zcsyncd.cli.terminal import tilde
@@ -70,7 +72,7 @@ def cmd_stop(_words: Namespace, console: Console) -> int:
 
 
 def cmd_status(words: Namespace, console: Console) -> int:
-    """Show how the daemon is, where it listens, or what it goes by."""
+    """Show how the daemon is, where it listens, what it goes by, or which sessions it knows."""
     daemon = Daemon(console.env)
     if words.address:
         console.show({"address": daemon.address}, lambda: [daemon.address])
@@ -81,6 +83,11 @@ def cmd_status(words: Namespace, console: Console) -> int:
         console.show(
             {"settings": shown, "file": file},
             lambda: settings_page(rows, file, cells=console.cells, paint=console.paint),
+        )
+    elif words.sessions:
+        answer = daemon.ask_all("session.list", {}, "sessions")
+        console.show(
+            answer, lambda: sessions_page(answer, clock=clock, cells=console.cells, paint=console.paint)
         )
     else:
         answer = daemon.ask("status")
@@ -270,13 +277,19 @@ def cmd_events(words: Namespace, console: Console) -> int:
     Raises:
         NoDaemon: the daemon went away; the hint says from where to go on.
     """
+    daemon = Daemon(console.env)
     asked: dict[str, object] = {"topics": words.topic or ["*"]}
     if words.since is not None:
         asked["since"] = words.since
+    session: Answer | None = None
+    if words.session is not None:
+        session = session_named(words.session, daemon)
+        asked |= places_of(session, daemon)
     place: list[str] = []  # the cursor of what was shown last
     try:
-        for event in Daemon(console.env).follow(asked, begun=place.append):
-            _show_event(event, console)
+        for event in daemon.follow(asked, begun=place.append):
+            if session is None or is_about(event, session):
+                _show_event(event, console)
             place[:] = [str(event.get("cursor"))]
     except KeyboardInterrupt:
         if place:

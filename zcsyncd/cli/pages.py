@@ -6,7 +6,7 @@ Rule 1: everything from outside is made harmless on its way into a line (zcsyncd
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from zcsyncd.cli.answer import Answer, names_of, number_of, object_of, rows_of, text_of
 from zcsyncd.cli.render import Paint, counted, fitted, harmless, harmless_lines, with_program, wrapped
@@ -104,10 +104,16 @@ def finding_lines(finding: Answer, *, cells: int | None, paint: Paint, indent: s
     )
     head += f"  {place}" if place else ""
     head += f"  {paint('(' + ', '.join(marks) + ')', 'dim')}" if marks else ""
+    head += f"  by {session_name(object_of(finding, 'by'))}" if finding.get("by") else ""
     lines = [*fitted([head], cells), *_body(text_of(finding, "message"), indent + "    ", cells)]
     if finding.get("hint") is not None:
         lines += _body("→ " + text_of(finding, "hint"), indent + "    ", cells)
     return [*lines, f"{indent}    {paint('key ' + text_of(finding, 'key'), 'dim')}"]
+
+
+def session_name(session: Answer) -> str:
+    """Name a session in a few cells: its host and the beginning of its id."""
+    return f"{text_of(session, 'host', 'a session')} {text_of(session, 'id')[:8]}".rstrip()
 
 
 def _body(text: str, indent: str, cells: int | None) -> list[str]:
@@ -141,6 +147,44 @@ def at_least(finding: Answer, severity: str) -> bool:
     """Tell whether a finding is of that severity or graver."""
     own = finding.get("severity")
     return own in GRAVITY and GRAVITY.index(str(own)) <= GRAVITY.index(severity)
+
+
+# -- sessions --------------------------------------------------------------------------------------------------------
+
+_INDEX_STYLES = {"current": "green", "stale": "yellow", "unread": "dim"}
+
+
+def sessions_page(
+    answer: Answer, *, clock: Callable[[str], str], cells: int | None, paint: Paint
+) -> list[str]:
+    """Show the sessions of the hosts, one a line. `clock` shows a time of the wire."""
+    rows = rows_of(answer, "sessions")
+    if not rows:
+        return fitted(["no sessions yet: they appear here once a host's plugin says hello"], cells)
+    columns = [
+        Column("HOST", fixed=True),
+        Column("ID"),
+        Column("LAST HEARD OF", fixed=True),
+        Column("INDEX", fixed=True),
+        Column("READS", right=True, fixed=True),
+        Column("NEWS", right=True, fixed=True),
+        Column("WORKING DIRECTORY", keep_end=True),
+    ]
+    return table(columns, [_session_row(row, clock) for row in rows], cells=cells, paint=paint)
+
+
+def _session_row(row: Answer, clock: Callable[[str], str]) -> list[Cell | str]:
+    index, news = text_of(row, "index", "-"), number_of(row, "news")
+    heard = clock(str(row.get("lastContactAt")))
+    return [
+        Cell(text_of(row, "host"), "bold"),
+        text_of(row, "id"),
+        heard.rpartition(".")[0] or heard,  # the millisecond tells nothing here
+        Cell(index, _INDEX_STYLES.get(index)),
+        str(number_of(row, "reads")),
+        Cell(str(news), "yellow" if news else None),
+        text_of(row, "cwd"),
+    ]
 
 
 # -- facts and index -------------------------------------------------------------------------------------------------

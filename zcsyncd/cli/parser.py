@@ -120,6 +120,7 @@ def _add_status(verbs: _Verbs) -> None:
     one.add_argument(
         "--config", action="store_true", help="show every setting, and where its value comes from"
     )
+    one.add_argument("--sessions", action="store_true", help="list the sessions of the hosts")
 
 
 def _add_dirs(verbs: _Verbs) -> None:
@@ -161,6 +162,11 @@ def _add_events(verbs: _Verbs) -> None:
         metavar="GLOB",
         action="append",
         help="only these topics, as `memory/*`; may be given again",
+    )
+    verb.add_argument(
+        "--session",
+        metavar="HOST:ID",
+        help="only of this session's directories, and of reads only its own; the id may be cut short",
     )
 
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 
 from zcsyncd.cli.answer import Answer, names_of, number_of, object_of, rows_of, text_of
-from zcsyncd.cli.pages import SEVERITY_STYLES, counts_cell, finding_lines
+from zcsyncd.cli.pages import SEVERITY_STYLES, counts_cell, finding_lines, session_name
 from zcsyncd.cli.render import Paint, counted, fitted, harmless
 
 MOST_LINES = 20
@@ -52,7 +52,7 @@ def _tell_changed(data: Answer, paint: Paint) -> _Told:
     changes = rows_of(data, "changes")
     told = [_change(change, paint) for change in changes]
     by = object_of(data, "by")
-    writer = f" by {text_of(by, 'host')}" if by else ""
+    writer = f" by {session_name(by)}" if by else ""
     more = ", more to come" if data.get("more") is True else ""
     if len(told) == 1:
         return told[0] + writer + more, []
@@ -127,6 +127,9 @@ def _tell_read(data: Answer, _paint: Paint) -> _Told:
     how = {"full": "read", "partial": "read in part", "truncated": "read, cut"}.get(
         str(data.get("kind")), "read"
     )
+    lines = data.get("range")
+    if isinstance(lines, Sequence) and len(lines) == 2:
+        how += f", lines {harmless(str(lines[0]))} to {harmless(str(lines[1]))}"
     return f"{_session(data)} {how}: {text_of(data, 'absolutePath')}", []
 
 
@@ -134,12 +137,13 @@ def _tell_stale(data: Answer, paint: Paint) -> _Told:
     gone = data.get("now", "") is None
     what = "is gone" if gone else "has changed"
     words = f"what {_session(data)} had read {what}: {text_of(data, 'absolutePath')}"
+    if data.get("stamp") is True:
+        return f"{words} (bytes only: its meaning is the same)", []
     return paint(words, "yellow"), []
 
 
 def _session(data: Answer) -> str:
-    session = object_of(data, "session")
-    return f"{text_of(session, 'host', 'a session')} {text_of(session, 'id')[:8]}".rstrip()
+    return session_name(object_of(data, "session"))
 
 
 def _tell_dir(data: Answer, _paint: Paint) -> _Told:

@@ -78,6 +78,8 @@ class Daemon:
         self.started_ms = wall_clock_ms()
         self.started_monotonic = time.monotonic()
         self.ready = asyncio.Event()
+        self.when_ready: list[Callable[[], None]] = []
+        """What waits for the first scan."""
         self.stopped = asyncio.Event()
         self.failure: BaseException | None = None
         """Why the daemon stops by itself."""
@@ -152,6 +154,9 @@ class Daemon:
         self.store.commit()
         self.pipeline.ready = True
         self.ready.set()
+        waiting, self.when_ready = self.when_ready, []
+        for act in waiting:
+            act()
         # What is kept from here on lives as long as the daemon: the collector need not walk it at every change.
         gc.freeze()
         gc.set_threshold(GC_ALLOCATIONS, 20, 50)
@@ -332,6 +337,7 @@ class Daemon:
         kept = self.store.kept.get(directory)
         is_gone = kept is None or (file is not None and file_of(kept.snapshot, file) is None)
         self.store.forget_losses(directory, file)
+        self.store.readers.begin().forget_file(directory, file)
         self.store.commit_or_raise()
         return await asyncio.to_thread(
             purge,
@@ -345,6 +351,8 @@ class Daemon:
 
     async def _retain(self) -> None:
         await self._tidy()
+        self.store.readers.begin().lapse(wall_clock_ms())
+        self.store.commit()
         settings = self.settings
         upto = await asyncio.to_thread(
             plan_retention,

@@ -67,9 +67,7 @@ create index versions_of_file on versions (dir, file, at_ms);
 create index versions_by_hash on versions (hash);
 create table pasts (dir text primary key, row text not null) without rowid;
 create table temps (path text primary key, dir text not null, file text not null) without rowid;
-create table index_reads (
-  dir text not null, host text not null, session text not null, text_hash text, at_ms integer not null,
-  primary key (dir, host, session)) without rowid;
+create table sessions (host text not null, id text not null, row text not null, primary key (host, id)) without rowid;
 create table searched (
   id integer primary key, dir text not null, file text not null, hash text not null, unique (dir, file));
 """
@@ -217,16 +215,16 @@ class Transaction:
         """Forget a temporary file that is gone."""
         self.statements.append(("delete from temps where path = ?", (stored(path),)))
 
-    def note_index_read(
-        self, directory: str, session: tuple[str, str], text_hash: str | None, at_ms: int
-    ) -> None:
-        """Remember which text of an index a session (host, id) was given last; None: there was no index."""
-        host, name = session
+    def save_session(self, who: tuple[str, str], row: str) -> None:
+        """Remember a session (host, id)."""
         self.statements.append(
-            (
-                "insert or replace into index_reads values (?, ?, ?, ?, ?)",
-                (stored(directory), stored(host), stored(name), text_hash, at_ms),
-            )
+            ("insert or replace into sessions values (?, ?, ?)", (stored(who[0]), stored(who[1]), row))
+        )
+
+    def drop_session(self, who: tuple[str, str]) -> None:
+        """Forget a session."""
+        self.statements.append(
+            ("delete from sessions where host = ? and id = ?", (stored(who[0]), stored(who[1])))
         )
 
     def note_adopted(self) -> None:
@@ -370,17 +368,7 @@ class Database:
             "select seq, time_ms, topic, dir, host, session, data from events where seq > ? order by seq limit ?",
             (after, limit),
         )
-        return [
-            StoredEvent(
-                seq,
-                time_ms,
-                topic,
-                None if directory is None else from_stored(directory),
-                None if host is None else (from_stored(host), from_stored(session)),
-                data,
-            )
-            for seq, time_ms, topic, directory, host, session, data in rows
-        ]
+        return [_event(row) for row in rows]
 
     def commit(self, work: Transaction) -> list[StoredEvent]:
         """Write a transaction; give its events with their numbers.
@@ -436,13 +424,21 @@ class Database:
         """Give the working directories that were learned."""
         return {from_stored(cwd) for (cwd,) in self._connection.execute("select cwd from cwds")}
 
-    def index_reads(self, directory: str, since_ms: int) -> list[tuple[str, str, str | None]]:
-        """Give the sessions that were given an index since a time: host, id, hash of the text."""
+    def session_rows(self) -> list[str]:
+        """Give the rows of all sessions."""
+        return [row for (row,) in self._connection.execute("select row from sessions")]
+
+    def told_since(
+        self, sequence: int, directories: Collection[str], topics: Sequence[str], limit: int
+    ) -> list[StoredEvent]:
+        """Give at most `limit` events of directories with a greater sequence, in order."""
+        places, names = ", ".join("?" * len(directories)), ", ".join("?" * len(topics))
         rows = self.query(
-            "select host, session, text_hash from index_reads where dir = ? and at_ms >= ? order by host, session",
-            (stored(directory), since_ms),
+            "select seq, time_ms, topic, dir, host, session, data from events"  # noqa: S608  our own words
+            f" where seq > ? and dir in ({places}) and topic in ({names}) order by seq limit ?",
+            (sequence, *map(stored, directories), *topics, limit),
         )
-        return [(from_stored(host), from_stored(session), text_hash) for host, session, text_hash in rows]
+        return [_event(row) for row in rows]
 
     def temps(self) -> list[tuple[str, str, str]]:
         """Give the temporary files that our pen was about to make: path, directory, and the file that it was for."""
@@ -511,6 +507,18 @@ def _can_search(connection: sqlite3.Connection) -> bool:
 def _is_damage(error: sqlite3.OperationalError) -> bool:
     """Tell damage from a disk that is full, locked or read-only."""
     return any(word in str(error) for word in ("disk image", "no such table", "no such column"))
+
+
+def _event(row: tuple[Any, ...]) -> StoredEvent:
+    seq, time_ms, topic, directory, host, session, data = row
+    return StoredEvent(
+        seq,
+        time_ms,
+        topic,
+        None if directory is None else from_stored(directory),
+        None if host is None else (from_stored(host), from_stored(session)),
+        data,
+    )
 
 
 def _event_row(event: StoredEvent) -> tuple[object, ...]:

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 
 from zcsyncd.daemon.database import JournalRefused, Transaction
 from zcsyncd.daemon.history import By, Cause, Held, Version
+from zcsyncd.daemon.readers import now_of
 from zcsyncd.daemon.remembering import Act, file_of
 from zcsyncd.errors import (
     AlreadyExists,
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from zcsyncd.daemon.pipeline import Pipeline
     from zcsyncd.daemon.store import Kept, Store
     from zcsyncd.layouts.layout import Layout
+    from zcsyncd.sessions.account import Now
 
 STILL_S = 2.0
 """A repair waits until a directory was left alone for this long."""
@@ -107,8 +109,12 @@ class Desk:
         mode: str,
         if_revision: str | None,
         by: By | None,
+        is_stale: Callable[[str, Now], bool] = lambda _file, _now: False,
     ) -> Answer:
-        """Write a fact and its entry (docs/protocol.md, `memory.write`)."""
+        """Write a fact and its entry (docs/protocol.md, `memory.write`).
+
+        `is_stale` is asked whether the caller has read something else of a file than is there.
+        """
         _check_layout(place)
 
         async def act() -> Answer:
@@ -127,6 +133,12 @@ class Desk:
                     file=file,
                 )
             _check_revision(place, file, there, if_revision)
+            if there is not None and is_stale(file, _now_of(file, there)):
+                raise RevisionConflict(
+                    f"{absolute(place.directory, file)} changed since this session read it",
+                    hint="read it again, then write",
+                    revision=_revision_of(there),
+                )
             former = read_view(there.content, full=True) if there else None
             title = (former.name if former and former.name else None) or _stem(name if not there else file)
             content = compose(
@@ -158,6 +170,9 @@ class Desk:
     async def _kept_or_made(self, place: Place) -> Kept:
         """Give the directory, looked at if it is not known yet, and made if it is not there."""
         kept = self._store.kept.get(place.directory)
+        if kept is not None and not await asyncio.to_thread(os.path.isdir, place.directory):
+            await self._pipeline.look_inside(place.directory, place.layout)  # that it went is told first
+            kept = self._store.kept.get(place.directory)
         if kept is None:
             await asyncio.to_thread(make_directory, place.directory)
             await self._pipeline.look_inside(place.directory, place.layout)
@@ -237,29 +252,51 @@ class Desk:
         found = await self._read(place, list(dict.fromkeys([file, index_name])))
         there = found[file]
         _check_revision(place, file, there, if_revision)
-        answer: Answer = {"file": file, "absolutePath": absolute(place.directory, file)}
         if content is None and there is None:
             raise NotFound(f"{absolute(place.directory, file)} is not there, as before that version")
-        stroke = Stroke(file, content, there, version.mtime_ns if content is not None else None)
+        stroke = self._stroke_back(version, there)
+        index_for = self._index_back(place, [stroke])
+        index_for(_bytes(found[index_name]))
+        left = [] if _is_done(stroke) else [stroke]
+        done = await self._strike(place, act, left, index_for, index_first=content is None)
+        return self._restored(place, stroke, done.index)
+
+    def _stroke_back(self, version: Version, there: Existing | None) -> Stroke:
+        content = self._content(version)
+        return Stroke(version.file, content, there, version.mtime_ns if content is not None else None)
+
+    def _index_back(
+        self, place: Place, strokes: Sequence[Stroke]
+    ) -> Callable[[bytes | None], tuple[bytes | None, str]]:
+        """Give what facts that come and go mean for the index.
+
+        One that has come already, as after a kill, lacks its entry perhaps.
+        """
 
         def index_for(index: bytes | None) -> tuple[bytes | None, str]:
-            if file == index_name:
-                return None, "unchanged"
-            if content is None:
-                without = remove(index, file) if index is not None else None
-                return (None, "unchanged") if without is None else (without, "removed")
-            if there is not None:
-                return None, "unchanged"
-            return self._entry_back(place, index, file, content)
+            now, word = index, "unchanged"
+            for stroke in strokes:
+                edited: bytes | None = None
+                if stroke.file != _index_name(place) and stroke.content is None:
+                    edited = remove(now, stroke.file) if now is not None else None
+                elif stroke.file != _index_name(place) and (stroke.expected is None or _is_done(stroke)):
+                    edited = self._entry_back(place, now, stroke.file, stroke.content or b"")
+                if edited is not None:
+                    now, word = edited, "removed" if stroke.content is None else "inserted"
+            return (None if word == "unchanged" else now), word
 
-        index_for(_bytes(found[index_name]))
-        if there is not None and there.content == content:
-            answer |= {"action": "overwrote", "index": "unchanged"}
-        else:
-            done = await self._strike(place, act, [stroke], index_for, index_first=content is None)
-            action = "removed" if content is None else "overwrote" if there else "created"
-            answer |= {"action": action, "index": done.index}
-        return answer | {"revision": self._revision(place, file)}
+        return index_for
+
+    def _restored(self, place: Place, stroke: Stroke, word: str) -> Answer:
+        """Say what became of a file that was given back what it was."""
+        action = "removed" if stroke.content is None else "overwrote" if stroke.expected else "created"
+        return {
+            "file": stroke.file,
+            "absolutePath": absolute(place.directory, stroke.file),
+            "action": action,
+            "index": word,
+            "revision": self._revision(place, stroke.file),
+        }
 
     def _content(self, version: Version) -> bytes | None:
         """Give a version's bytes; None: it stands for a file that was not there."""
@@ -270,13 +307,11 @@ class Desk:
             raise NotFound(f"the bytes of version {version.saved} are gone", hint="`zcsyncd history list`")
         return content
 
-    def _entry_back(
-        self, place: Place, index: bytes | None, file: str, content: bytes
-    ) -> tuple[bytes | None, str]:
-        """Give the entry of a fact that comes back its old place, if a saved index knows one."""
+    def _entry_back(self, place: Place, index: bytes | None, file: str, content: bytes) -> bytes | None:
+        """Give the entry of a fact that comes back its old place, if a saved index knows one; None: it has one."""
         snapshot = self._here(place).snapshot
         if file in indexed(_with_file(snapshot, file, content)):
-            return None, "unchanged"
+            return None
         history = self._store.memory.history
         for digest in history.former_hashes(place.directory, _index_name(place)):
             former = history.bytes_of(digest)
@@ -287,11 +322,9 @@ class Desk:
             entry = next((e for e in page.entries if e.target == file and not e.hidden), None)
             if entry is not None:
                 loss = Loss("entry-lost", 0, target=file, title=entry.title, hook=entry.hook, line=entry.line)
-                return put_back(index or b"", former, [loss]), "inserted"
+                return put_back(index or b"", former, [loss])
         view = read_view(content)
-        return insert(
-            index, entry_text(view.name or _stem(file), file, one_line(view.description or ""))
-        ), "inserted"
+        return insert(index, entry_text(view.name or _stem(file), file, one_line(view.description or "")))
 
     async def undo(self, place: Place, *, by: By | None) -> list[Answer]:
         """Take back the last act of our own pen on a directory, all files of it."""
@@ -313,24 +346,28 @@ class Desk:
                 self._check_untouched(
                     place, version, found[version.file], alone=version is index and not facts
                 )
+            strokes = [self._stroke_back(version, found[version.file]) for version in facts]
+            left = [stroke for stroke in strokes if not _is_done(stroke)]
             again = self._act("restore", by)
-            answers = [await self._restore(place, version, None, again) for version in facts]
-            if index is not None:
-                now = (await self._read(place, [index_name]))[index_name]
-                if not facts or _hash(found[index_name]) == index.became:
-                    # Nobody else wrote the index since: it gets its very bytes back.
-                    want = self._content(index)
-                    if now is not None and want != now.content:
-                        answers.append(await self._restore(place, index, None, again))
-            return answers
+            if index is not None and _hash(found[index_name]) == index.became:
+                # Nobody else wrote the index since: it gets its very bytes back.
+                itself = self._stroke_back(index, found[index_name])
+                await self._strike(place, again, [itself, *left], None, index_first=True)
+                answers = [self._restored(place, stroke, _entry_word(stroke)) for stroke in strokes]
+                return [*answers, self._restored(place, itself, "unchanged")]
+            removes = any(stroke.content is None for stroke in left)
+            index_for = self._index_back(place, strokes)
+            done = await self._strike(place, again, left, index_for, index_first=removes)
+            return [self._restored(place, stroke, done.index) for stroke in strokes]
 
         return await self._pipeline.alone(place.directory, act)
 
     def _check_untouched(
         self, place: Place, version: Version, there: Existing | None, *, alone: bool
     ) -> None:
+        """Refuse to take back what somebody changed since; what is as before the act already is taken back."""
         is_index = version.file == _index_name(place)
-        if _hash(there) != version.became and (alone or not is_index):
+        if _hash(there) not in (version.became, version.hash) and (alone or not is_index):
             raise RevisionConflict(
                 f"{absolute(place.directory, version.file)} was written again since the act that would be taken back",
                 hint=f"`zcsyncd history restore {version.saved}` gives it that version all the same",
@@ -479,6 +516,7 @@ class Desk:
         """
         index_name = _index_name(place)
         word = "unchanged"
+        written: list[str] = []
         for again in (False, True):
             every = list(strokes)
             if index_for is not None:
@@ -491,8 +529,9 @@ class Desk:
                 return _Done(word)
             mended = index_for is not None and conflict.file == index_name
             strokes = [stroke for stroke in strokes if stroke.file not in done]
+            written += done
             if not mended or again:
-                raise _told_so_far(conflict.error, done)
+                raise _told_so_far(conflict.error, written)
         raise AssertionError
 
     async def _draw(
@@ -501,7 +540,9 @@ class Desk:
         """Save what is replaced, write, take in what was written."""
         temps = {stroke.file: temp_name(stroke.file) for stroke in strokes}
         self._save_before(place, strokes, temps)
+        await step("desk.saved")
         drawn, conflict = await asyncio.to_thread(_draw_all, place.directory, strokes, temps)
+        await step("desk.drawn")
         if (
             conflict is not None
             and isinstance(conflict.error, Displaced)
@@ -519,6 +560,7 @@ class Desk:
                 at_ms=now_ms,
             )
         self._take(place, act, drawn, temps)
+        await step("desk.taken")
         return [stroke.file for stroke, _ in drawn], conflict
 
     def _save_before(self, place: Place, strokes: Sequence[Stroke], temps: Mapping[str, str]) -> None:
@@ -640,6 +682,16 @@ def _draw_all(
     return drawn, None
 
 
+def _is_done(stroke: Stroke) -> bool:
+    """Tell whether a file is already what it is to be."""
+    return stroke.content == _bytes(stroke.expected)
+
+
+def _entry_word(stroke: Stroke) -> str:
+    """Give the wire's word for what a fact's coming or going does to its entry."""
+    return "removed" if stroke.content is None else "updated" if stroke.expected else "inserted"
+
+
 def _told_so_far(error: ZcsyncdError, done: Sequence[str]) -> ZcsyncdError:
     """Say in an error what was written before it."""
     if done and isinstance(error, Conflict):
@@ -687,6 +739,12 @@ def _check_revision(place: Place, file: str, there: Existing | None, if_revision
 
 def _revision_of(there: Existing | None) -> str | None:
     return revision(there.stat.mtime_ns, there.stat.size) if there else None
+
+
+def _now_of(file: str, there: Existing) -> Now:
+    now = now_of(parse_fact(file, there.content, there.stat, read_at_ns=0))
+    assert now is not None
+    return now
 
 
 def _hash(there: Existing | None) -> str | None:

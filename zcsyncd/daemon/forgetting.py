@@ -192,7 +192,7 @@ def _blank(topic: str, data: dict[str, Any], file: str | None) -> bool:
     if topic == "memory/changed":
         for change in data["changes"]:
             if file is None or file in (change["file"], change.get("from")):
-                for member in ("name", "description", "contentHash"):
+                for member in ("name", "description", "contentHash", "formerHash"):
                     blanked |= change.pop(member, None) is not None
     elif topic == "memory/index":
         for entry in (entry for kind in ("added", "removed", "changed") for entry in data[kind]):

@@ -62,6 +62,20 @@ class Grounds:
         path = os.path.normpath(path)
         return self.chief.get(path, path)
 
+    def place_of(self, path: str) -> tuple[str, str] | None:
+        """Give the directory that a file's path lies in, as it is kept, and the file relative to it, with `/`.
+
+        The path may go by an alias or through symlinks. None: it lies in none.
+        """
+        path = os.path.normpath(path)
+        for spelled in (path, os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))):
+            place = spelled
+            while (above := os.path.dirname(place)) != place:
+                place = above
+                if place in self.chief:
+                    return self.chief[place], spelled[len(place) + 1 :].replace(os.sep, "/")
+        return None
+
     def directories(self) -> list[str]:
         """List the directories that exist, each by the path by which it is kept."""
         return sorted(set(self.chief.values()))

@@ -17,6 +17,8 @@ from zcsyncd.bus.events import StoredEvent
 from zcsyncd.bus.limits import LINE_BYTES, PROTOCOL, READY_WAIT_S
 from zcsyncd.bus.requests import METHODS, describe
 from zcsyncd.daemon.desk import Place
+from zcsyncd.daemon.readers import now_of, read_of
+from zcsyncd.daemon.session_requests import SessionRequests
 from zcsyncd.daemon.words import told
 from zcsyncd.errors import (
     InvalidParams,
@@ -39,6 +41,8 @@ from zcsyncd.memory.answers import (
 )
 from zcsyncd.memory.audit import RULES
 from zcsyncd.memory.disk import read_file
+from zcsyncd.memory.fact import parse_fact
+from zcsyncd.memory.index import parse_index
 from zcsyncd.memory.recall import recalled
 from zcsyncd.memory.revision import revision
 from zcsyncd.memory.terms import snippet
@@ -56,8 +60,6 @@ log = logging.getLogger(__name__)
 
 Answer = dict[str, object]
 _SEVERITIES = ("error", "warning", "info")
-SESSION_MS = 14 * 86_400_000
-"""A session that was not heard of for so long is over."""
 
 
 class Handlers:
@@ -65,14 +67,25 @@ class Handlers:
 
     def __init__(self, daemon: Daemon) -> None:
         self._daemon = daemon
+        self._sessions = SessionRequests(daemon)
         self._methods: dict[str, Callable[[Call], Awaitable[Answer]]] = {
-            name.removeprefix("do_"): getattr(self, name) for name in dir(self) if name.startswith("do_")
+            name.removeprefix("do_"): getattr(holder, name)
+            for holder in (self, self._sessions)
+            for name in dir(holder)
+            if name.startswith("do_")
         }
 
     async def answer(self, call: Call) -> Answer:
         """Answer one request."""
-        if METHODS[call.method].waits_for_ready:
+        method = METHODS[call.method]
+        if method.needs_session and call.link.session is None:
+            raise Refused(
+                f"{call.method} is a session's question",
+                hint="say hello with `session` on this connection first",
+            )
+        if method.waits_for_ready:
             await self._wait_for_ready()
+        self._sessions.contact(call.link)
         return await self._methods[call.method.replace(".", "_")](call)
 
     async def _wait_for_ready(self) -> None:
@@ -108,9 +121,7 @@ class Handlers:
             daemon.territory.session_directories(said.cwd, said.dirs)
             daemon.note_session(said)
             await daemon.watch_named()
-            if said.reason == "start" and directory in daemon.store.kept:
-                index = daemon.store.kept[directory].snapshot.index
-                self._note_index_read(call.link, directory, index.text_hash if index else None)
+            self._sessions.hello(said)
         return {
             "protocol": PROTOCOL,
             "server": daemon.server_words(),
@@ -249,19 +260,13 @@ class Handlers:
         file = await self._file_of(directory, params["name"])
         content, stat = read_file(directory, file)
         answer = read_answer(directory, file, content, stat.mtime_ns, full=bool(params.get("full")))
-        session = call.link.session
-        if session is not None:
-            whole = answer["truncated"] is None
-            read = {
-                "absolutePath": answer["absolutePath"],
-                "kind": "full" if whole else "truncated",
-                "mtimeMs": answer["mtimeMs"],
-                "sizeBytes": answer["sizeBytes"],
-                **({"contentHash": answer["contentHash"]} if whole else {}),
-                "session": {"host": session.host, "id": session.id},
-            }
-            self._daemon.store.tell("read-state/read", read, (session.host, session.id), directory)
-            self._daemon.store.commit_or_raise()
+        if call.link.session is not None:
+            store = self._daemon.store
+            now = now_of(parse_fact(file, content, stat, read_at_ns=0))
+            assert now is not None
+            kind = "full" if answer["truncated"] is None else "truncated"
+            self._sessions.note_read(call.link, read_of(directory, file, kind, now, store.clock_ms()))
+            store.commit_or_raise()
         if params.get("why"):
             kept = self._daemon.store.kept.get(directory, kept)
             findings = [row.finding for row in kept.rows.values()]
@@ -291,23 +296,31 @@ class Handlers:
             answer = index_answer(directory, None, 0, kept.layout.caps)
         else:
             answer = index_answer(directory, content, stat.mtime_ns, kept.layout.caps)
+            if call.link.session is not None:
+                # What was injected was read; it is told to nobody, for no tool of a host read it.
+                index = parse_index(index_name, content, stat, read_at_ns=0, caps=kept.layout.caps)
+                now = now_of(index)
+                assert now is not None
+                kind = "truncated" if answer["truncated"] else "full"
+                read = read_of(directory, index_name, kind, now, self._daemon.store.clock_ms())
+                self._daemon.store.readers.begin().read(_by(call.link), read)
         self._note_index_read(call.link, directory, cast("str | None", answer["textHash"]))
         return answer
 
     def _note_index_read(self, link: Link, directory: str, text_hash: str | None) -> None:
         """Remember which text of an index a session was given."""
         if link.session is not None:
-            store = self._daemon.store
-            store.work.note_index_read(directory, _by(link), text_hash, store.clock_ms())
-            store.commit()
+            self._daemon.store.readers.begin().index_given(_by(link), directory, text_hash)
+            self._daemon.store.commit()
 
     # -- our own pen
 
     async def do_memory_write(self, call: Call) -> Answer:
         """Write a fact and its entry."""
         params = call.params
+        place = await self._place(call)
         return await self._daemon.desk.write(
-            await self._place(call),
+            place,
             name=params["name"],
             description=params["description"],
             type=params["type"],
@@ -315,6 +328,7 @@ class Handlers:
             mode=params["mode"],
             if_revision=params.get("ifRevision"),
             by=_by_or_none(call.link),
+            is_stale=lambda file, now: self._sessions.is_stale(call.link, place.directory, file, now),
         )
 
     async def do_memory_forget(self, call: Call) -> Answer:
@@ -361,13 +375,9 @@ class Handlers:
     def _held_by(self, kept: Kept) -> list[dict[str, str]]:
         """Name the sessions that were given another text of the index than there is now."""
         index = kept.snapshot.index
-        since_ms = self._daemon.store.clock_ms() - SESSION_MS
-        reads = self._daemon.database.index_reads(kept.snapshot.directory, since_ms)
-        return [
-            {"host": host, "id": session}
-            for host, session, text_hash in reads
-            if text_hash != (index.text_hash if index else None)
-        ]
+        text_hash = index.text_hash if index else None
+        holding = self._daemon.store.readers.account.held_by(kept.snapshot.directory, text_hash)
+        return [{"host": host, "id": session} for host, session in holding]
 
     async def do_memory_search(self, call: Call) -> Answer:
         """Find facts by their words."""

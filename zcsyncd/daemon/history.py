@@ -101,6 +101,8 @@ class History:
         self._database = database
         self._most_versions = most_versions
         self._batch = int(database.query("select coalesce(max(batch), 0) from versions")[0][0])
+        self._last: dict[object, int] = {}
+        """The number of our last act, by directory, as far as it was asked for."""
         self._pending: dict[str, bytes] = {}
         """Contents in transactions that are not committed yet."""
 
@@ -160,11 +162,16 @@ class History:
             # Somebody may have touched the file since it was saved: the time that counts is its last one.
             _add(work, f"update versions set mtime_ns = ? where {_CURRENT} and hash = ?",
                  (was.mtime_ns, *place, was.hash))  # fmt: skip
-        # Bytes that the file had before already keep the number that a person may have noted.
+        # Bytes that the file had before already keep the number that a person may have noted; and where our own act had
+        # replaced them, its batch, or an undo would take an earlier act for the last one.
+        again = f"{_FORMER} and hash in (select hash from versions where {_CURRENT})"
+        if cause.batch is None:
+            _add(work, f"update versions set at_ms = ? where {again} and batch is not null",
+                 (cause.at_ms, *place, *place))  # fmt: skip
+            again += " and batch is null"
         _add(
             work,
-            f"update versions set at_ms = ?, reason = ?, batch = ?, became = ? where {_FORMER} and hash in"
-            f" (select hash from versions where {_CURRENT})",
+            f"update versions set at_ms = ?, reason = ?, batch = ?, became = ? where {again}",
             (*told, *place, *place),
         )
         _add(
@@ -174,12 +181,23 @@ class History:
         )
         _add(work, f"update versions set at_ms = ?, reason = ?, batch = ?, became = ? where {_CURRENT}",
              (*told, *place))  # fmt: skip
+        # What the last act of ours replaced does not go by number.
         _add(
             work,
             f"delete from versions where saved in (select saved from versions where {_FORMER}"
-            " order by at_ms desc, saved desc limit -1 offset ?)",
-            (*place, self._most_versions),
+            " order by at_ms desc, saved desc limit -1 offset ?)"
+            " and (batch is null or batch < ?)",
+            (*place, self._most_versions, self._last_of(place[0], cause.batch)),
         )
+
+    def _last_of(self, directory: object, batch: int | None) -> int:
+        """Give the number of our last act on a directory, which may be this one; 0 when there was none."""
+        if batch is not None:
+            self._last[directory] = batch
+        elif directory not in self._last:
+            rows = self._database.query("select max(batch) from versions where dir = ?", (directory,))
+            self._last[directory] = int(rows[0][0] or 0)
+        return self._last[directory]
 
     def hold(
         self,
@@ -229,10 +247,22 @@ class History:
 
     def let_go(self, work: Transaction, directory: str, at_ms: int) -> None:
         """Save that a directory is kept no more: what its files had is former from now on."""
+        name = stored(directory)
+        same = "select 1 from versions o where o.dir = v.dir and o.file = v.file and o.hash = v.hash and o.at_ms is"
+        _add(
+            work,
+            f"update versions as v set at_ms = ? where dir = ? and at_ms is not null and exists ({same} null)",
+            (at_ms, name),
+        )
+        _add(
+            work,
+            f"delete from versions as v where dir = ? and at_ms is null and exists ({same} not null)",
+            (name,),
+        )
         _add(
             work,
             "update versions set at_ms = ?, reason = 'deleted' where dir = ? and at_ms is null",
-            (at_ms, stored(directory)),
+            (at_ms, name),
         )
 
     def settled(self) -> None:

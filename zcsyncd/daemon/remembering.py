@@ -36,9 +36,9 @@ class Act:
     by: By | None = None
 
 
-def cause_of(act: Act | None, at_ms: int) -> Cause:
-    """Give the cause of what changed at a time; None: another pen wrote."""
-    return Cause("updated", at_ms) if act is None else Cause(act.reason, at_ms, act.by, act.batch)
+def cause_of(act: Act | None, by: By | None, at_ms: int) -> Cause:
+    """Give the cause of what changed at a time. `act` None: another pen wrote; `by`: the session that it belongs to."""
+    return Cause("updated", at_ms, by) if act is None else Cause(act.reason, at_ms, by, act.batch)
 
 
 def files_of(changes: Iterable[Change]) -> set[str]:

@@ -17,6 +17,7 @@ from zcsyncd.bus.events import StoredEvent
 from zcsyncd.daemon.database import Database, JournalRefused, NewEvent, Transaction
 from zcsyncd.daemon.docket import Adoption, Docket, FindingRow, is_pending, reckon
 from zcsyncd.daemon.history import By
+from zcsyncd.daemon.readers import Readers
 from zcsyncd.daemon.remembering import Act, Memory, cause_of, files_of
 from zcsyncd.daemon.words import audit_data, changed_data, encode, index_data
 from zcsyncd.errors import ZcsyncdError
@@ -95,6 +96,7 @@ class Store:
             database, keeps_history=keeps_history, most_versions=most_versions, searches=searches
         )
         self._after = Transaction()
+        self.readers = Readers(database, clock_ms)
         self._announce = announce
         self._muted = muted
         self._refused = refused
@@ -140,17 +142,20 @@ class Store:
                 directory,
                 encode({"layout": layout.name, "label": layout.label(directory)}),
             )
-        self._tell_changes(directory, layout, before, after, told, by=act.by if act else None)
+        writer = act.by if act else self.readers.writer_of(directory, files_of(told))
+        self._tell_changes(directory, layout, before, after, told, by=writer)
         if adopt:
             self.memory.unkept.add(directory)
         past = kept.past if kept else NOTHING_PAST
         if told:
             work = self._group.work if act else self._group.after
-            self.memory.changed(
-                work, before, after, told=told, contents=contents or {}, cause=cause_of(act, now_ms)
-            )
+            cause = cause_of(act, writer, now_ms)
+            self.memory.changed(work, before, after, told=told, contents=contents or {}, cause=cause)
             if layout.audited:
-                past = self._follow(layout, past, before, after, told, ours=act is not None)
+                knew = writer is not None and before is not None and self.readers.knew(writer, before)
+                past = self._follow(layout, past, before, after, told, ours=act is not None or knew)
+            for event in self.readers.changed(before, after, told, writer):
+                self._group.work.tell(event)
         if kept is None:
             mode: Adoption = "all" if adopt else "settled"
             self._replace(directory, Kept(after, layout, now_ms, now_ms, {}, saved_ms=now_ms, adopt=mode))
@@ -199,6 +204,8 @@ class Store:
             return 0
         told = changes(kept.snapshot, None)
         self._tell_changes(directory, kept.layout, kept.snapshot, None, told)
+        for event in self.readers.dir_gone(directory):
+            self._group.work.tell(event)
         cleared = tuple(
             row
             for key, row in kept.rows.items()
@@ -350,7 +357,7 @@ class Store:
             self._tell("memory/changed", directory, data)
         old, new = before.index if before else None, after.index if after else None
         if layout.index_name and any(change.file == layout.index_name for change in told):
-            self._tell("memory/index", directory, index_data(old, new, layout.caps))
+            self._tell("memory/index", directory, index_data(old, new, layout.caps, by))
 
     # -- the group
 
@@ -369,13 +376,16 @@ class Store:
     def commit(self) -> bool:
         """Write the open group and announce its events; False when the disk refused, and all is as it was."""
         group, self._group = self._group, _Group()
+        self.readers.write(group.work)
         if group.work.empty:
             return True
         try:
             events = self.database.commit(group.work)
         except JournalRefused as error:
+            self.readers.settled(written=False)
             self._put_back(group, error)
             return False
+        self.readers.settled(written=True)
         self.last_error = None
         self._after.statements += group.after.statements
         if events:

@@ -70,12 +70,15 @@ def _change(change: Change) -> dict[str, object]:
         "type": change.type,
         "revision": change.revision,
         "contentHash": change.content_hash,
+        "formerHash": change.former_hash,
     }
     return {name: value for name, value in members.items() if value is not None}
 
 
-def index_data(before: Index | None, after: Index | None, caps: Caps) -> str:
-    """Give the data of a `memory/index` event."""
+def index_data(
+    before: Index | None, after: Index | None, caps: Caps, by: tuple[str, str] | None = None
+) -> str:
+    """Give the data of a `memory/index` event; `by` is the session that wrote, where it is known."""
     differing = entry_changes(before, after)
     parts = DATA_BYTES // 4
     added, more_added = _fitting(map(_entry, differing.added), MAX_ENTRIES, parts)
@@ -99,6 +102,8 @@ def index_data(before: Index | None, after: Index | None, caps: Caps) -> str:
     }
     if more_added or more_removed or more_changed:
         data["more"] = True
+    if by is not None:
+        data["by"] = {"host": by[0], "id": by[1]}
     return encode(data)
 
 
