@@ -16,7 +16,7 @@ import time
 
 from benchmarks.result import Row, table
 
-NAMES = ("latency", "burst", "audit_cost", "idle", "startup", "commit")
+NAMES = ("latency", "burst", "audit_cost", "idle", "startup", "commit", "write", "search", "history")
 
 
 def machine() -> str:

@@ -59,7 +59,8 @@ def _first(home: Home) -> tuple[float, float]:
 
 
 def _again(home: Home) -> tuple[float, int]:
-    _first(home)
+    with Zcsyncd(home) as daemon:
+        daemon.wait_until_saved()
     queue = Inotify()
     try:
         queue.watch_tree(home.projects, IN_OPEN)

@@ -25,8 +25,9 @@ _BODY = (
 class Home:
     """A home with `directories` memory directories of `facts` facts each, and an index that names them all."""
 
-    def __init__(self, directories: int, facts: int) -> None:
-        self.base = tempfile.mkdtemp(prefix="zcb-", dir=_QUIET if os.path.isdir(_QUIET) else None)
+    def __init__(self, directories: int, facts: int, disk: str | None = None) -> None:
+        """Lay it out; `disk`: a directory to make it in, None for a quiet one on the disk of /var/tmp."""
+        self.base = tempfile.mkdtemp(prefix="zcb-", dir=disk or (_QUIET if os.path.isdir(_QUIET) else None))
         self.path = os.path.join(self.base, "home")
         self.projects = os.path.join(self.path, ".zcode", "cli", "memories", "projects")
         self.state = os.path.join(self.base, "state")
@@ -67,6 +68,12 @@ class Home:
             "PYTHONPATH": os.getcwd(),
             "LANG": "C.UTF-8",
         }
+
+    def configure(self, text: str) -> None:
+        """Write the daemon's configuration, before it starts."""
+        place = os.path.join(self.base, "config", "zcsyncd")
+        os.makedirs(place)
+        _put(os.path.join(place, "config.yaml"), text)
 
     def facts(self) -> list[str]:
         """All facts' paths, one directory after the other in turn."""

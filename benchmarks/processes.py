@@ -19,6 +19,7 @@ from zcsyncd.errors import NoDaemon
 START_S = 30.0
 END_S = 20.0
 FLUSH_S = 120.0
+SAVED_S = 300.0
 
 Told = list[tuple[str, str | None, int]]
 Stamps = list[tuple[int, int]]
@@ -130,6 +131,14 @@ class Zcsyncd(Contestant):
     def flush(self) -> None:
         """Wait until it is ready and everything on the disk has been told."""
         self.ask("daemon.flush")
+
+    def wait_until_saved(self) -> None:
+        """Wait until versions and words of all files are saved, which happens in the background after the first scan."""
+        until = time.monotonic() + SAVED_S
+        while self.ask("memory.search", query="build", limit=1).get("complete") is False:
+            if time.monotonic() > until:
+                raise RuntimeError(f"not everything was saved within {SAVED_S:g} s")
+            time.sleep(0.05)
 
     def end(self) -> None:
         if self.child.poll() is None and self.address:

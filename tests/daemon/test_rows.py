@@ -106,14 +106,14 @@ INDEX = Index(
     swallowed=("s.md",),
     remarks=(Remark("code", "says", 3, "do", "target"),),
 )
-FINDING = Finding("k:1", "code", "error", "a.md", None, 7, "says", "do", fixable=True, graced=False)
+FINDING = Finding("k:1", "code", "error", "a.md", None, 7, "says", "do", fixable=True, graced=False, by=("pi", "s"))
 
 GOLDEN = {
     "fact": '["sub/a.md",[1,2,3,4],5,"c","utf-8","n",null,"user",false,"m",["l"],["r.md"],false,true,'
     '[["code","says",3,"do","target"]],"b"]',
     "index": '["MEMORY.md",[1,2,3,4],5,"c","utf-8","t",1,2,true,[["a.md","A","hook",1,true]],["b.md"],["s.md"],'
     '[["code","says",3,"do","target"]]]',
-    "finding": '["k:1","code","error","a.md",null,7,"says","do",true,false]',
+    "finding": '["k:1","code","error","a.md",null,7,"says","do",true,false,["pi","s"]]',
 }
 
 
@@ -153,7 +153,7 @@ def test_a_fact_of_schema_1_is_read():
             "file stat read_at_ns content_hash encoding text_hash lines units truncated entries beyond swallowed"
             " remarks",
         ),
-        (Finding, "key code severity file target line message hint fixable graced"),
+        (Finding, "key code severity file target line message hint fixable graced by"),
     ],
 )
 def test_fields_are_stored_in_their_order(record, names):

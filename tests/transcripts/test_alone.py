@@ -6,7 +6,13 @@ from tests.transcripts.machine import entry, fact_text, save
 from zcsyncd.daemon.alone import answer_alone
 from zcsyncd.errors import AlreadyExists, AlreadyRunning, NotFound, Refused
 
-NOTE = {"name": "deploy", "description": "How we deploy", "type": "project", "body": "With make.\n", "mode": "create"}
+NOTE = {
+    "name": "deploy",
+    "description": "How we deploy",
+    "type": "project",
+    "body": "With make.\n",
+    "mode": "create",
+}
 
 
 @pytest.fixture

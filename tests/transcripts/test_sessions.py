@@ -210,6 +210,23 @@ def test_a_writer_that_knew_the_index_loses_nothing(shared, project):
     assert "entry-lost" not in listener.codes("appeared")
 
 
+def test_who_destroyed_something_is_named(shared, project):
+    """An announced writer that did not know what it overwrote: its name stands in the finding."""
+    project.make({f"{letter}.md": fact_text(letter) for letter in "abcd"})
+    shared.call("daemon.flush", rescan=True)
+    a = agent(shared, project, "A", reason="attach")
+    listener = shared.listen(project)
+    a.call("write.intent", path=str(project.memory / "MEMORY.md"))
+    save(project.memory / "MEMORY.md", "# Memory\n\n" + entry("a.md") + entry("b.md"))
+    listener.flush()
+    by = {"host": "pi", "id": f"{project.cwd.name}-A"}
+    told = [one for data in listener.of("memory/audit") for one in data["appeared"]]
+    assert [(one["code"], one["by"]) for one in told] == [("entry-lost", by)] * 2
+    found = shared.call("audit.get", dir=project.dir)["findings"]
+    assert [one["by"] for one in found if one["code"] == "entry-lost"] == [by] * 2
+    assert found[0]["message"]
+
+
 def test_a_fork_knows_what_its_parent_knew(shared, project):
     """Reads and baseline; from then on each has its own."""
     two(project)

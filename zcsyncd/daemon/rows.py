@@ -80,7 +80,10 @@ def finding_row(finding: Finding) -> str:
 
 def finding_from(row: str) -> Finding:
     """Give the finding of a row."""
-    return Finding(*json.loads(row))
+    values: dict[str, Any] = dict(zip(_FINDING_FIELDS, json.loads(row), strict=False))
+    if values.get("by") is not None:
+        values["by"] = tuple(values["by"])
+    return Finding(**values)
 
 
 def distrusted(known: _File) -> _File:

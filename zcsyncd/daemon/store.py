@@ -153,7 +153,9 @@ class Store:
             self.memory.changed(work, before, after, told=told, contents=contents or {}, cause=cause)
             if layout.audited:
                 knew = writer is not None and before is not None and self.readers.knew(writer, before)
-                past = self._follow(layout, past, before, after, told, ours=act is not None or knew)
+                past = self._follow(
+                    layout, past, before, after, told, ours=act is not None or knew, by=writer
+                )
             for event in self.readers.changed(before, after, told, writer):
                 self._group.work.tell(event)
         if kept is None:
@@ -179,6 +181,7 @@ class Store:
         told: Sequence[Change],
         *,
         ours: bool,
+        by: By | None,
     ) -> Past:
         """Remember what a change destroyed. A loss must not be lost: it is durable with the news of the change."""
         directory, history = after.directory, self.memory.history
@@ -192,6 +195,7 @@ class Store:
             bytes_of=history.bytes_of,
             former_indexes=lambda: history.former_hashes(directory, layout.index_name or ""),
             still_there=lambda file: is_there(directory, file),
+            by=by,
         )
         if not same_row(past, followed):
             self._group.work.save_past(directory, past_row(followed))

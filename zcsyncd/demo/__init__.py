@@ -1,1 +1,1 @@
-"""The demo: the whole river in twenty seconds, in a home of its own."""
+"""The demo: the whole river in less than half a minute, in a home of its own."""

@@ -1,6 +1,7 @@
-"""The demo's script: scenes that write as agents write, and the events that the daemon tells of them. Door: stdout.
+"""The demo's script: scenes that write as agents write, and what the daemon tells and mends of it. Door: stdout.
 
-Rule 1: what is shown is real: the daemon is the one that `zcsyncd run` starts, the events come over its socket.
+Rule 1: what is shown is real: the daemon is the one that `zcsyncd run` starts, the events come over its socket, and
+a command is this program, started anew, that writes to the same terminal.
 Rule 2: a scene waits for its events, never for a time; a pause is only there for the reader's eyes.
 """
 
@@ -9,6 +10,7 @@ from __future__ import annotations
 import os
 import queue
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -18,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from zcsyncd.cli.answer import Answer, object_of, rows_of
 from zcsyncd.cli.asking import Daemon
-from zcsyncd.cli.calling import as_called
+from zcsyncd.cli.calling import as_called, called
 from zcsyncd.cli.console import clock
 from zcsyncd.cli.render import bar, fitted
 from zcsyncd.cli.telling import event_lines
@@ -45,18 +47,19 @@ MISSING = 1
 BERTHS = """\
 ---
 name: berth-numbers
-description: Berths are numbered from the sea inward; berth 0 is the pilot's and never shown
+description: Berth 0 is never shown
 metadata:
   node_type: memory
   type: project
 ---
 
-Berth 0 belongs to the pilot boat. It is in the database and must never be on a page.
+Berths are numbered from the sea inward. Berth 0 belongs to the pilot boat: it is in the database and must never be
+on a page.
 """
 UNITS = """\
 ---
 name: units
-description: Heights are metres above chart datum with one decimal, never feet
+description: Heights are metres, never feet
 metadata:
   node_type: memory
   type: feedback
@@ -64,14 +67,22 @@ metadata:
 
 Heights are metres above chart datum, one decimal. Feet were on the page once, and a yacht touched ground.
 """
-BERTHS_ENTRY = (
-    "- [Berth numbers](project_berth_numbers.md) — Numbered from the sea inward; berth 0 is the pilot's"
-)
+OFFICE = """\
+---
+name: harbour-office
+description: Who answers when tides are late
+metadata:
+  node_type: memory
+  type: reference
+---
+
+The duty officer answers until 22:00, after that the lock keeper. Both want the file's date first.
+"""
+BERTHS_ENTRY = "- [Berth numbers](project_berth_numbers.md) — Berth 0 is the pilot's"
+UNITS_ENTRY = "- [Units](feedback_units.md) — Heights are metres, never feet"
+OFFICE_ENTRY = "- [Harbour office](reference_harbour_office.md) — Who answers when tides are late"
 LOST = ("project_berth_numbers.md", "feedback_units.md")
 """The facts whose entries the third scene loses."""
-UNITS_ENTRY = (
-    "- [Units](feedback_units.md) — Heights are metres above chart datum with one decimal, never feet"
-)
 
 
 def run_demo(console: Console) -> int:
@@ -124,6 +135,8 @@ class _Show:
     """Why the listener could not listen."""
     stale: str = ""
     """The index as it was at the beginning: what a session that read it then still holds."""
+    whole: str = ""
+    """The index before lines were lost."""
 
     def run(self) -> int:
         self.stale = text_of(self._index)
@@ -137,7 +150,13 @@ class _Show:
         if not subscribed.wait(2 * WAIT_S):
             raise NoDaemon(f"the demo's daemon took no subscription: {self.trouble}")
         self._pause(2)
-        for scene in (self._zcode_saves, self._pi_saves, self._a_stale_session_overwrites, self._put_right):
+        for scene in (
+            self._zcode_saves,
+            self._pi_saves,
+            self._a_stale_session_overwrites,
+            self._a_repair_is_shown,
+            self._it_is_applied,
+        ):
             scene()
         return self._end()
 
@@ -151,7 +170,7 @@ class _Show:
         self._say("   and its line in the index, the same way")
         save_as_zcode(self._index, self._with(BERTHS_ENTRY))
         self._await("the new entry", _entries("added", "project_berth_numbers.md"))
-        self._pause(2)
+        self._pause(1.5)
 
     def _pi_saves(self) -> None:
         self._caption("2. pi saves: the file is truncated and written in place")
@@ -159,27 +178,37 @@ class _Show:
         self._await("the new fact", _changed("added", "feedback_units.md"))
         save_as_pi(self._index, self._with(UNITS_ENTRY))
         self._await("the new entry", _entries("added", "feedback_units.md"))
-        self._pause(1)
-        self._say("   and corrects the fact a little later")
-        save_as_pi(self._path("feedback_units.md"), UNITS.replace("never feet", "never feet or fathoms"))
-        self._await("the correction", _changed("updated", "feedback_units.md"))
-        self._pause(2)
+        self._pause(1.5)
 
     def _a_stale_session_overwrites(self) -> None:
-        self._caption("3. A session with an old index writes it back: two lines are lost")
-        save_as_zcode(self._index, self.stale)
-        self._await("the lost entries", _entries("removed", *LOST))
-        self._say(
-            "   both facts are still there, but no entry leads to them: the audit waits for its grace, 2 s"
-        )
-        self._await("the audit's findings", _findings("appeared", *LOST))
+        self._caption("3. A session with an old index adds its line and writes all of it back")
+        save_as_zcode(self._path("reference_harbour_office.md"), OFFICE)
+        self._await("the third fact", _changed("added", "reference_harbour_office.md"))
+        self.whole = text_of(self._index)
+        begun = time.monotonic()
+        save_as_zcode(self._index, f"{self.stale}{OFFICE_ENTRY}\n")
+        if self._await("the alarm", _findings("appeared", "entry-lost", *LOST)):
+            self._say(
+                f"   two lines are lost: the alarm came {time.monotonic() - begun:.2f} s after the write"
+            )
         self._pause(3)
 
-    def _put_right(self) -> None:
-        self._caption("4. The lines are put back")
-        save_as_zcode(self._index, self.stale + BERTHS_ENTRY + "\n" + UNITS_ENTRY + "\n")
-        self._await("the findings' end", _findings("cleared", *LOST))
-        self._pause(2)
+    def _a_repair_is_shown(self) -> None:
+        self._caption("4. What would mend it")
+        self._command("repair")
+        self._pause(4)
+
+    def _it_is_applied(self) -> None:
+        self._caption("5. It is mended")
+        self._command("repair", "--apply")
+        self._await("the alarm's end", _findings("cleared", "entry-lost", *LOST))
+        now = text_of(self._index)
+        without = now.replace(f"{OFFICE_ENTRY}\n", "")
+        if OFFICE_ENTRY in now and without == self.whole:
+            self._say("   byte for byte what it was, and the line that came since is still there")
+        else:
+            self.missing.append("the index as it was, with the line that came since")
+        self._pause(1)
 
     def _end(self) -> int:
         self._caption("That is all" if not self.missing else "Something is missing")
@@ -216,16 +245,37 @@ class _Show:
                     break
         self.arrived.put(None)
 
-    def _await(self, what: str, fits: Callable[[Answer], bool]) -> None:
-        """Show events as they arrive until one fits; note it as missing when none does in time."""
+    def _command(self, *words: str) -> None:
+        """Run one of our own commands as a person does in the project; what it writes goes where ours goes."""
+        self.console.say([self.console.paint(f"$ {' '.join((called(), *words))}", "bold")])
+        # The new process is told how this one was called, so that its hints can be typed.
+        begin = "import sys; from zcsyncd.__main__ import main; del sys.argv[0]; sys.exit(main())"
+        try:
+            done = subprocess.run(  # noqa: S603 - this interpreter, and words of ours
+                [sys.executable, "-c", begin, sys.argv[0] if sys.argv else "", *words],
+                cwd=self.home.cwd,
+                env=self.home.env,
+                stdin=subprocess.DEVNULL,
+                timeout=2 * WAIT_S,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            self.missing.append(f"the end of `zcsyncd {' '.join(words)}`")
+            return
+        if done.returncode:
+            self.missing.append(f"what `zcsyncd {' '.join(words)}` does (it ended with {done.returncode})")
+
+    def _await(self, what: str, fits: Callable[[Answer], bool]) -> bool:
+        """Show events as they arrive until one fits; note it as missing, and give False, when none does in time."""
         until = time.monotonic() + WAIT_S
         while (left := until - time.monotonic()) > 0:
             event = self._next(left)
             if event is None:
                 break
             if fits(event):
-                return
+                return True
         self.missing.append(what)
+        return False
 
     def _pause(self, seconds: float) -> None:
         """Leave time to read; what arrives meanwhile is shown."""
@@ -286,15 +336,15 @@ def _entries(member: str, *targets: str) -> Callable[[Answer], bool]:
     return fits
 
 
-def _findings(member: str, *files: str) -> Callable[[Answer], bool]:
-    """Fit once each file's `fact-unindexed` has been told, in one event or in several."""
-    waiting = {*files}
+def _findings(member: str, code: str, *targets: str) -> Callable[[Answer], bool]:
+    """Fit once the finding has been told of each target, in one event or in several."""
+    waiting = {*targets}
 
     def fits(event: Answer) -> bool:
         if event.get("topic") == "memory/audit":
             told = rows_of(object_of(event, "data"), member)
             waiting.difference_update(
-                str(finding.get("file")) for finding in told if finding.get("code") == "fact-unindexed"
+                str(finding.get("target")) for finding in told if finding.get("code") == code
             )
         return not waiting
 

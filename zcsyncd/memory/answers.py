@@ -254,6 +254,8 @@ def finding_answer(
     answer["message"] = finding.message
     if finding.hint is not None:
         answer["hint"] = finding.hint
+    if finding.by is not None:
+        answer["by"] = {"host": finding.by[0], "id": finding.by[1]}
     answer.update(fixable=finding.fixable, since=time_text(since_ms), pending=pending, dismissed=dismissed)
     return answer
 

@@ -85,6 +85,8 @@ class Loss:
     """fact-blanked: the keys; mass-delete: files that went, at most `MAX_LISTED_FILES`."""
     count: int = 0
     """mass-delete: how many went; contention: 1 once it is over and only a dismissal keeps it."""
+    by: tuple[str, str] | None = None
+    """Host and id of the session that did it, where that is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +132,7 @@ def follow(
     bytes_of: Callable[[str], bytes | None],
     former_indexes: Callable[[], Sequence[str]],
     still_there: Callable[[str], bool] = lambda _file: True,
+    by: tuple[str, str] | None = None,
 ) -> Past:
     """Remember what one settled batch did to a directory; gives `past` itself when there is nothing to remember.
 
@@ -138,10 +141,12 @@ def follow(
     bytes by content hash (None: not kept); the present index's are asked for, too. `former_indexes` gives the content
     hashes of the index's earlier saved versions, the newest first; the present one's only if it was saved before this
     batch. `still_there` asks the disk for a fact's file: a disappearance settles later than a write, so a file may be
-    gone that `after` still has. Those three are called only where an entry vanished. Source: docs/audit.md.
+    gone that `after` still has. Those three are called only where an entry vanished. `by`: the session that wrote,
+    where that is known. Source: docs/audit.md.
     """
     if before is None:
         return past
+    known = past
     changed = _changed_facts(before, after, files)
     rewritten = _is_rewritten(before.index, after.index)
     if not changed and not rewritten:
@@ -157,7 +162,15 @@ def follow(
     if rewritten:
         write = _Write(before, after, at_ms, bytes_of, former_indexes, still_there)
         past = _with_entries(past, write, ours=ours)
-    return past
+    return past if by is None else _done_by(past, known, by)
+
+
+def _done_by(past: Past, known: Past, by: tuple[str, str]) -> Past:
+    """Say of the losses that are new who did it."""
+    if past.losses is known.losses:
+        return past
+    old = frozenset(known.losses)
+    return replace(past, losses=tuple(one if one in old else replace(one, by=by) for one in past.losses))
 
 
 def end(past: Past, snapshot: Snapshot, *, now_ms: int, dismissed: Collection[str] = ()) -> Past:
@@ -720,10 +733,13 @@ def _loss_from(row: dict[str, Any]) -> Loss:
             raise TypeError(message)
     if "lost" in values:
         values["lost"] = tuple(_str(file) for file in values["lost"])
+    if "by" in values:
+        host, session = values["by"]
+        values["by"] = (_str(host), _str(session))
     return Loss(**values)
 
 
-_LOSS_TYPES = {"at_ms": int, "line": int, "single": bool, "size": int, "lost": list, "count": int}
+_LOSS_TYPES = {"at_ms": int, "line": int, "single": bool, "size": int, "lost": list, "count": int, "by": list}
 
 
 def _int(value: object) -> int:

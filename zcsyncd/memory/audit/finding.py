@@ -37,6 +37,8 @@ class Finding:
     fixable: bool
     graced: bool
     """The code waits for its other half: pending until the grace period is over."""
+    by: tuple[str, str] | None = None
+    """Host and id of the session whose write brought it about, where that is known."""
 
 
 def key_of(code: str, directory: str, file: str | None = None, target: str | None = None) -> str:

@@ -116,6 +116,8 @@ def history_findings(past: Past, scene: Scene) -> tuple[Finding, ...]:
     """Tell each loss that is not over: what is lost, when, and what to do."""
     return tuple(
         _TELL[loss.code](loss, scene)
+        if loss.by is None
+        else replace(_TELL[loss.code](loss, scene), by=loss.by)
         for loss in open_losses(past.losses, scene)
         if loss.code != "entry-lost" or scene.index_read
     )
