@@ -106,7 +106,9 @@ INDEX = Index(
     swallowed=("s.md",),
     remarks=(Remark("code", "says", 3, "do", "target"),),
 )
-FINDING = Finding("k:1", "code", "error", "a.md", None, 7, "says", "do", fixable=True, graced=False, by=("pi", "s"))
+FINDING = Finding(
+    "k:1", "code", "error", "a.md", None, 7, "says", "do", fixable=True, graced=False, by=("pi", "s")
+)
 
 GOLDEN = {
     "fact": '["sub/a.md",[1,2,3,4],5,"c","utf-8","n",null,"user",false,"m",["l"],["r.md"],false,true,'

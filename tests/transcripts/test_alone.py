@@ -77,6 +77,17 @@ def test_what_was_lost_meanwhile_is_not_hidden(machine, alone):
     assert "](c.md)" in alone("memory.repair", dir=project.dir)["diff"]
 
 
+def test_what_is_there_is_saved_as_well(machine, alone):
+    """A write brings all of the directory into the history: what is deleted afterwards can be had back."""
+    project = machine.project().make({f"{name}.md": fact_text(name) for name in "abcdefgh"})
+    alone("memory.write", dir=project.dir, **NOTE)
+    for name in "abcdef":
+        (project.memory / f"{name}.md").unlink()
+    assert alone("audit.get", dir=project.dir)["findings"]
+    gone = {v["file"] for v in alone("history.list", dir=project.dir)["versions"] if v["reason"] == "deleted"}
+    assert gone == {f"{name}.md" for name in "abcdef"}
+
+
 def test_a_running_daemon_is_not_bypassed(machine, alone):
     """It holds the lock: whoever finds it silent is told so, and nothing is written."""
     project = machine.project().make({"a.md": fact_text("a")})

@@ -2,11 +2,12 @@
 
 import json
 import os
+import threading
 
 import pytest
 
 from tests.transcripts.machine import entry, fact_text, save, until
-from zcsyncd.errors import InvalidParams, NotFound, Refused, Unreadable
+from zcsyncd.errors import InvalidParams, NotFound, Refused, TooLarge, Unreadable
 
 
 def five(project):
@@ -259,6 +260,71 @@ def test_it_waits_while_somebody_is_at_the_directory(shared, project):
     until(refused, "the word about the lock")
     lock.unlink()
     assert repair(shared, project)["applied"]
+
+
+def test_a_writer_with_a_temporary_file_is_waited_for(shared, project):
+    """It is about to put it in its place; one whose writer died is no hindrance."""
+    project.make({"a.md": fact_text("a"), "b.md": fact_text("b")})
+    project.write_index("a.md")
+    temp = project.memory / f"MEMORY.md.tmp.{os.getpid()}.0123456789ab"
+    temp.write_text("half")
+    shared.call("daemon.flush")
+
+    def refused():
+        with pytest.raises(Refused) as raised:
+            shared.call("memory.repair", dir=project.dir, apply=True)
+        return ".tmp." in str(raised.value)
+
+    until(refused, "the word about the temporary file")
+    temp.unlink()
+    assert repair(shared, project)["applied"]
+
+
+@pytest.mark.parametrize(
+    "raw", ["- [\u4e2d](a.md)\n".encode("gbk"), "\ufeff- [A](a.md)\n".encode("utf-16le")]
+)
+def test_an_index_that_is_not_utf_8_is_not_repaired(shared, project, raw):
+    """Said, not passed over; facts may still be mended by their codes."""
+    project.make({"a.md": fact_text("a"), "b.md": fact_text("b")})
+    save(project.memory / "MEMORY.md", raw)
+    shared.call("daemon.flush")
+    with pytest.raises(Refused, match="UTF-8"):
+        shared.call("memory.repair", dir=project.dir)
+    assert shared.call("memory.repair", dir=project.dir, codes=["name-empty"])["fixes"] == []
+
+
+def test_a_repair_keeps_nobody_waiting(machine):
+    """An index in which everything stands three times is mended in parts, and others are answered meanwhile."""
+    project = machine.project().make({f"n{number}.md": fact_text(f"n{number}") for number in range(150)})
+    project.write_index(*[f"n{number}.md" for number in range(150)] * 3)
+    daemon = machine.start()
+    answers = []
+    thread = threading.Thread(
+        target=lambda: answers.append(
+            daemon.call("memory.repair", dir=project.dir, codes=["entry-duplicate"])
+        )
+    )
+    thread.start()
+    client = daemon.client()
+    asked = 0
+    while thread.is_alive():
+        client.call("ping", timeout_s=2.0)
+        asked += 1
+    thread.join()
+    assert asked > 1
+    [answer] = answers
+    assert 0 < len(answer["fixes"]) <= 100
+    assert any("too many" in one["reason"] for one in answer["skipped"])
+    daemon.stop()
+
+
+def test_a_huge_index_is_not_repaired(shared, project):
+    """It is told, with its size."""
+    project.make({"a.md": fact_text("a"), "b.md": fact_text("b")})
+    save(project.memory / "MEMORY.md", entry("a.md") + "prose\n" * 30_000)
+    shared.call("daemon.flush")
+    with pytest.raises(TooLarge, match="128 KiB"):
+        shared.call("memory.repair", dir=project.dir)
 
 
 def test_an_unreadable_index_is_not_repaired(shared, project):

@@ -1,6 +1,7 @@
 """Our own pen, through the real daemon: write, forget, search, history, undo."""
 
 import os
+import shutil
 import sqlite3
 import threading
 import zlib
@@ -377,6 +378,37 @@ def test_what_is_forgotten_is_had_back(shared, project):
     assert index_of(project) == index
 
 
+def test_a_mention_is_no_entry(shared, project):
+    """A fact that another entry mentions gets its own line back all the same, where it was."""
+    project.make({"a.md": fact_text("a"), "b.md": fact_text("b")})
+    text = entry("a.md", hook="my hook") + entry("b.md", hook="more, see [A](a.md)")
+    save(project.memory / "MEMORY.md", text)
+    shared.call("daemon.flush")
+    saved = shared.call("memory.forget", dir=project.dir, name="a")["saved"]
+    assert shared.call("history.restore", saved=saved)["index"] == "inserted"
+    assert index_of(project) == text
+
+
+def test_a_hook_that_had_to_be_escaped_follows_all_the_same(shared, project):
+    """A description that looks like a link is written so that it is none, and replaced like any other."""
+    project.make({"b.md": fact_text("b")})
+    shared.call("daemon.flush")
+    write(shared, project, description="see [b](b.md) first")
+    assert write(shared, project, description="plain now")["index"] == "updated"
+    assert lines(project)[-1] == "- [deploy](deploy.md) — plain now"
+
+
+def test_an_item_is_not_torn_apart(shared, project):
+    """A sub-item with a link of its own stays with its entry."""
+    project.make({"a.md": fact_text("a"), "b.md": fact_text("b")})
+    text = entry("a.md") + "  - see also [B](b.md)\n- a rule\n"
+    save(project.memory / "MEMORY.md", text)
+    shared.call("daemon.flush")
+    write(shared, project)
+    text = index_of(project)
+    assert entry("a.md") + "  - see also [B](b.md)\n" in text
+
+
 def test_an_undo_takes_back_the_whole_act(shared, project):
     """A write that made a file and an entry: both go, and nothing else."""
     project.make({"a.md": fact_text("a")})
@@ -422,8 +454,6 @@ def test_another_pens_change_can_be_taken_back(shared, project):
 
 def test_a_whole_directory_comes_back(shared, project):
     """Somebody removed it: what was in it can be restored all the same."""
-    import shutil
-
     project.make({"a.md": fact_text("a", body="treasure"), "b.md": fact_text("b")})
     shared.call("daemon.flush", rescan=True)
     until(lambda: shared.call("memory.search", query="treasure", dir=project.dir)["hits"], "the words")
@@ -508,6 +538,18 @@ def test_forgetting_is_real(machine):
     assert remains(machine.state, [secret, hook, "hunter2"]) == []
 
 
+def test_a_purge_follows_renames(machine):
+    """Under a former name lies the same text: it goes, too."""
+    project = machine.project().make({"a.md": fact_text("a")})
+    daemon = machine.start()
+    write(daemon, project, name="zq", body="hunter2\n")
+    os.rename(project.memory / "zq.md", project.memory / "zq2.md")
+    daemon.call("daemon.flush")
+    daemon.call("memory.forget", dir=project.dir, name="zq2.md", purge=True)
+    assert remains(machine.state, ["hunter2"]) == []
+    daemon.stop()
+
+
 def test_a_purge_of_the_history_removes_former_versions(machine):
     """Of one file, or of the directory; what the file has now is still found."""
     project = machine.project().make(
@@ -553,6 +595,63 @@ def test_an_unreadable_fact_is_not_overwritten(shared, project):
     shared.call("daemon.flush")
     with pytest.raises(Unreadable):
         write(shared, project, name="deploy.md")
+
+
+@pytest.mark.parametrize("when_s", [10_413_792_000, 1_796_000_000_000, -(1 << 40)])
+def test_a_time_beyond_what_a_database_holds(machine, when_s):
+    """A file of the year 2300, or of one that never comes: told, saved, found, written, had back."""
+    project = machine.project().make({"a.md": fact_text("a"), "b.md": fact_text("b", body="needle")})
+    os.utime(project.memory / "b.md", (when_s, when_s))
+    if os.stat(project.memory / "b.md").st_mtime != when_s:
+        pytest.skip("this file system holds no such time")
+    daemon = machine.start()
+    until(lambda: daemon.call("memory.search", query="needle", dir=project.dir)["hits"], "the words")
+    os.utime(project.memory / "a.md", (when_s, when_s))
+    with open(project.memory / "a.md", "a") as file:
+        file.write("more\n")
+    os.utime(project.memory / "a.md", (when_s, when_s))
+    daemon.call("daemon.flush", rescan=True)
+    write(daemon, project, name="b")
+    assert daemon.call("history.list", dir=project.dir)["versions"][0]["file"] in (
+        "b.md",
+        "MEMORY.md",
+    )
+    daemon.call("history.undo", dir=project.dir)
+    assert "needle" in (project.memory / "b.md").read_text()
+    daemon.stop()
+
+
+def test_a_version_is_not_put_into_another_directory(machine):
+    """Where a directory was, a link to another project's may lie by now."""
+    here, there = machine.project("here"), machine.project("there")
+    for project in (here, there):
+        project.make({"a.md": fact_text(project.cwd.name)})
+    daemon = machine.start()
+    write(daemon, here, name="a.md", description="changed")
+    [version, *_] = daemon.call("history.list", dir=here.dir, file="a.md")["versions"]
+    shutil.rmtree(here.memory)
+    here.memory.symlink_to(there.memory)
+    daemon.call("daemon.flush", rescan=True)
+    with pytest.raises(Refused, match="leads to"):
+        daemon.call("history.restore", saved=version["saved"])
+    assert "name: there" in (there.memory / "a.md").read_text()
+    daemon.stop()
+
+
+def test_nothing_is_taken_back_without_a_history(machine):
+    """An act that nobody remembers must not make an older one be taken back."""
+    project = machine.project().make({"a.md": fact_text("a")})
+    daemon = machine.start()
+    write(daemon, project, name="mine")
+    daemon.stop()
+    machine.configure("history:\n  enabled: false\n")
+    daemon = machine.start()
+    write(daemon, project, name="other")
+    with pytest.raises(Refused, match="switched off"):
+        daemon.call("history.undo", dir=project.dir)
+    assert (project.memory / "mine.md").exists()
+    assert remains(machine.state, ["name: other"]) == []
+    daemon.stop()
 
 
 def test_a_directory_that_nobody_allowed_is_not_written(shared, project):

@@ -19,6 +19,11 @@ if TYPE_CHECKING:
     from zcsyncd.bus.server import Link
 
 
+_WRITING = frozenset(
+    {"memory.write", "memory.forget", "memory.repair", "history.restore", "history.undo", "history.purge"}
+)
+
+
 class _Nobody:
     """The connection of somebody who has no connection: reaches everything, has no session."""
 
@@ -41,7 +46,11 @@ def answer_alone(env: Mapping[str, str], method: str, params: Mapping[str, objec
         if method == "memory.search":
             await daemon.keeping.finish()
         try:
-            return await Handlers(daemon).answer(Call(method, checked, cast("Link", _Nobody())))
+            answer = await Handlers(daemon).answer(Call(method, checked, cast("Link", _Nobody())))
+            if method in _WRITING:
+                # What comes after us may destroy what nobody watches: it is saved now.
+                await daemon.keeping.finish()
+            return answer
         finally:
             await daemon.pipeline.stop()
             daemon.database.close()

@@ -246,6 +246,11 @@ def stored(value: str) -> str | bytes:
     return value
 
 
+def whole_number(value: int) -> int:
+    """SQLite's integers have 64 bits: what is beyond them (a file's time in the year 2300) is as far as they go."""
+    return max(-(1 << 63), min(value, (1 << 63) - 1))
+
+
 def from_stored(value: str | bytes) -> str:
     """Give back what `stored` made of a text."""
     return value.decode("utf-8", "surrogatepass") if isinstance(value, bytes) else value
@@ -390,7 +395,7 @@ class Database:
                 self._connection.executemany(
                     "insert into events values (?, ?, ?, ?, ?, ?, ?)", map(_event_row, stored)
                 )
-        except sqlite3.Error as error:
+        except (sqlite3.Error, OverflowError) as error:
             raise JournalRefused(str(error)) from error
         self._head += len(stored)
         self.rows_written += len(work.statements) + len(stored)

@@ -13,8 +13,12 @@ ourselves, is tried again once; one on what the caller named never is.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import contextvars
 import hashlib
 import os
+import sys
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -26,30 +30,32 @@ from zcsyncd.daemon.readers import now_of
 from zcsyncd.daemon.remembering import Act, file_of
 from zcsyncd.errors import (
     AlreadyExists,
-    Conflict,
     NotFound,
     Refused,
     RevisionConflict,
+    TooLarge,
     Unreadable,
     ZcsyncdError,
 )
-from zcsyncd.memory.answers import absolute, find_fact
+from zcsyncd.memory.answers import absolute, find_fact, seek_fact
 from zcsyncd.memory.audit import indexed
-from zcsyncd.memory.entry_lines import entry_text, insert, put_back, remove, replace_hook
-from zcsyncd.memory.fact import FileStat, parse_fact, read_view
-from zcsyncd.memory.front_matter import compose, one_line
-from zcsyncd.memory.index import parse_index
+from zcsyncd.memory.entry_lines import entry_text, has_own, insert, put_back, remove, replace_hook
+from zcsyncd.memory.fact import Fact, FileStat, parse_fact, read_view
+from zcsyncd.memory.front_matter import MENDABLE, compose, one_line
+from zcsyncd.memory.index import Index, parse_index
+from zcsyncd.memory.locks import lives
 from zcsyncd.memory.naming import file_for
 from zcsyncd.memory.past import Loss
-from zcsyncd.memory.pen import Displaced, Existing, Pen, living_lock, make_directory, temp_name
-from zcsyncd.memory.repair import Repair, diff, plan
+from zcsyncd.memory.pen import Displaced, Existing, Pen, Prepared, living_lock, make_directory, temp_name
+from zcsyncd.memory.repair import Repair, Skipped, diff, plan
 from zcsyncd.memory.revision import revision
 from zcsyncd.memory.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from zcsyncd.daemon.pipeline import Pipeline
     from zcsyncd.daemon.store import Kept, Store
-    from zcsyncd.layouts.layout import Layout
+    from zcsyncd.layouts.layout import Caps, Layout
+    from zcsyncd.memory.audit.finding import Finding
     from zcsyncd.sessions.account import Now
 
 STILL_S = 2.0
@@ -57,6 +63,13 @@ STILL_S = 2.0
 AGREE_S = 2.0
 """How long an act waits for a file that another pen is just writing."""
 AGREE_STEP_S = 0.05
+PEN_BEGINS_S = 0.0005
+MOST_MENDED = 100
+"""Findings that one repair mends."""
+REPAIR_BYTES = 128 * 1024
+"""A larger index is not repaired: a host shows 25,000 characters of it."""
+MOST_AT_A_TIME = 4
+"""Files that are written at the same time: a disk syncs a few together as fast as one."""
 ENDING = ".md"
 STEPS = (
     "desk.saved",  # what is replaced is saved, and the temporary names are noted
@@ -120,11 +133,9 @@ class Desk:
         async def act() -> Answer:
             kept = await self._kept_or_made(place)
             file = await self._file(kept, place, name)
-            found = await self._read(place, [*([file] if file else []), _index_name(place)])
-            kept = self._store.kept[place.directory]
             if file is None:
-                file = self._new_file(kept.snapshot, name)
-                found = await self._read(place, [file, _index_name(place)])
+                file = self._new_file(self._here(place).snapshot, name)
+            found = await self._read(place, [file, _index_name(place)])
             there = found[file]
             if there is not None and mode == "create":
                 raise AlreadyExists(
@@ -151,11 +162,13 @@ class Desk:
                 snapshot = self._store.kept[place.directory].snapshot
                 return _indexed_as(snapshot, index, file, title=title, hook=hook, was=was)
 
-            index_for(
-                _bytes(found[_index_name(place)])
-            )  # an index that cannot be written is told before anything is
             done = await self._strike(
-                place, self._act("write", by), [Stroke(file, content, there)], index_for, index_first=False
+                place,
+                self._act("write", by),
+                [Stroke(file, content, there)],
+                index_for,
+                found=found,
+                index_first=False,
             )
             return {
                 "file": file,
@@ -170,7 +183,7 @@ class Desk:
     async def _kept_or_made(self, place: Place) -> Kept:
         """Give the directory, looked at if it is not known yet, and made if it is not there."""
         kept = self._store.kept.get(place.directory)
-        if kept is not None and not await asyncio.to_thread(os.path.isdir, place.directory):
+        if kept is not None and not _is_directory(place.directory):
             await self._pipeline.look_inside(place.directory, place.layout)  # that it went is told first
             kept = self._store.kept.get(place.directory)
         if kept is None:
@@ -183,14 +196,12 @@ class Desk:
 
     async def _file(self, kept: Kept, place: Place, name: str) -> str | None:
         """Find the fact that a name means, as reading does; None: there is none."""
-        for again in (False, True):
-            try:
-                return find_fact(kept.snapshot, name).file
-            except NotFound:
-                if not again:  # it may have been written a moment ago: the disk is the truth
-                    await self._pipeline.look_inside(place.directory, place.layout)
-                    kept = self._store.kept.get(place.directory, kept)
-        return None
+        found = seek_fact(kept.snapshot, name)
+        if found is None and self._pipeline.shows_changes(kept):
+            # It may have been written a moment ago: the disk is the truth.
+            await self._pipeline.look_inside(place.directory, place.layout)
+            found = seek_fact(self._store.kept.get(place.directory, kept).snapshot, name)
+        return found.file if found is not None else None
 
     def _new_file(self, snapshot: Snapshot, name: str) -> str:
         file = file_for(name)
@@ -226,7 +237,9 @@ class Desk:
                 return (None, "unchanged") if without is None else (without, "removed")
 
             act = self._act("forget", by)
-            done = await self._strike(place, act, [Stroke(file, None, there)], index_for, index_first=True)
+            done = await self._strike(
+                place, act, [Stroke(file, None, there)], index_for, found=found, index_first=True
+            )
             saved = self._store.memory.history.saved_as(place.directory, file, act.batch)
             return {"file": file, "index": done.index, "saved": saved}
 
@@ -310,7 +323,7 @@ class Desk:
     def _entry_back(self, place: Place, index: bytes | None, file: str, content: bytes) -> bytes | None:
         """Give the entry of a fact that comes back its old place, if a saved index knows one; None: it has one."""
         snapshot = self._here(place).snapshot
-        if file in indexed(_with_file(snapshot, file, content)):
+        if index is not None and has_own(index, file):
             return None
         history = self._store.memory.history
         for digest in history.former_hashes(place.directory, _index_name(place)):
@@ -322,13 +335,21 @@ class Desk:
             entry = next((e for e in page.entries if e.target == file and not e.hidden), None)
             if entry is not None:
                 loss = Loss("entry-lost", 0, target=file, title=entry.title, hook=entry.hook, line=entry.line)
-                return put_back(index or b"", former, [loss])
+                return put_back(index or b"", former, [loss], mentions=False)
+        if file in indexed(_with_file(snapshot, file, content)):
+            return None
         view = read_view(content)
         return insert(index, entry_text(view.name or _stem(file), file, one_line(view.description or "")))
 
     async def undo(self, place: Place, *, by: By | None) -> list[Answer]:
         """Take back the last act of our own pen on a directory, all files of it."""
         _check_layout(place)
+
+        if not self._store.memory.history.enabled:
+            raise Refused(
+                "nothing can be taken back while the history is switched off",
+                hint="`history.enabled` in the configuration; saved versions can be restored one by one",
+            )
 
         async def act() -> list[Answer]:
             versions = self._store.memory.history.last_batch(place.directory)
@@ -414,18 +435,35 @@ class Desk:
                 raise Unreadable(
                     f"{absolute(place.directory, index_name)} cannot be read, so it is not written"
                 )
+            if not _is_utf8(kept.snapshot.index) and (codes is None or not codes <= MENDABLE):
+                raise Refused(
+                    f"{absolute(place.directory, index_name)} is not UTF-8: it can be read, not written",
+                    hint="save it as UTF-8, then repair",
+                )
             contents = {file: there.content for file, there in found.items() if there is not None}
-            repair = plan(
-                kept.snapshot,
-                wanted,
-                kept.past.losses,
+            if len(contents.get(index_name, b"")) > REPAIR_BYTES:
+                raise TooLarge(
+                    f"{absolute(place.directory, index_name)} is larger than {REPAIR_BYTES >> 10} KiB: no host shows "
+                    "a tenth of it",
+                    hint="cut it by hand; `zcsyncd history list` has what it was",
+                )
+            bytes_of = self._store.memory.history.bytes_of
+            former = {loss.held_in: bytes_of(loss.held_in) for loss in kept.past.losses if loss.held_in}
+            # In a thread: an index full of repeats takes seconds, and others are to be answered meanwhile.
+            repair, text = await asyncio.to_thread(
+                _planned,
+                kept,
+                wanted[:MOST_MENDED],
                 contents,
                 caps=place.layout.caps,
                 codes=codes,
                 keys=keys,
-                bytes_of=self._store.memory.history.bytes_of,
+                bytes_of=former.get,
             )
-            text = diff({file: contents.get(file) for file in repair.contents}, repair.contents)
+            left = tuple(
+                Skipped(f.key, f.code, "too many at once: repair again") for f in wanted[MOST_MENDED:]
+            )
+            repair = replace(repair, skipped=(*repair.skipped, *left))
             if not apply or not repair.contents:
                 return repair, text, None, False
             await self._check_still(place, kept)
@@ -438,7 +476,7 @@ class Desk:
         return await self._pipeline.alone(place.directory, act)
 
     async def _check_still(self, place: Place, kept: Kept) -> None:
-        lock = await asyncio.to_thread(living_lock, place.directory)
+        lock = await asyncio.to_thread(living_lock, place.directory) or _living_temp(kept.snapshot)
         if lock is not None:
             raise Refused(
                 f"{lock} shows that another program is writing there",
@@ -467,7 +505,12 @@ class Desk:
         """Read files as the pen will find them; what another pen did to them is told before this returns."""
         until = time.monotonic() + AGREE_S
         while True:
-            found = await asyncio.to_thread(_read_all, place.directory, files)
+            # As a look at a few files: at once. Windows may have to wait for other programs to let go of a file.
+            found = (
+                await asyncio.to_thread(_read_all, place.directory, files)
+                if sys.platform == "win32"
+                else _read_all(place.directory, files)
+            )
             if self._agrees(place, found):
                 return found
             await self._pipeline.look_inside(place.directory, place.layout, files)
@@ -509,10 +552,12 @@ class Desk:
         index_for: Callable[[bytes | None], tuple[bytes | None, str]] | None,
         *,
         index_first: bool,
+        found: Mapping[str, Existing | None] | None = None,
     ) -> _Done:
         """Carry out strokes and what they mean for the index; tell what became of it.
 
-        `index_for`: the index's present bytes to its new ones (None: it stays) and the wire's word for it.
+        `index_for`: the index's present bytes to its new ones (None: it stays) and the wire's word for it; where it
+        refuses, nothing is written. `found`: what was read a moment ago, the index among it; None: read it.
         """
         index_name = _index_name(place)
         word = "unchanged"
@@ -520,7 +565,9 @@ class Desk:
         for again in (False, True):
             every = list(strokes)
             if index_for is not None:
-                there = (await self._read(place, [index_name]))[index_name]
+                if again or found is None:
+                    found = await self._read(place, [index_name])
+                there = found[index_name]
                 content, word = index_for(_bytes(there))
                 if content is not None and content != _bytes(there):
                     every.insert(0 if index_first else len(every), Stroke(index_name, content, there))
@@ -541,7 +588,13 @@ class Desk:
         temps = {stroke.file: temp_name(stroke.file) for stroke in strokes}
         self._save_before(place, strokes, temps)
         await step("desk.saved")
-        drawn, conflict = await asyncio.to_thread(_draw_all, place.directory, strokes, temps)
+        drawing = asyncio.create_task(asyncio.to_thread(_draw_all, place.directory, strokes, temps))
+        try:
+            # While the disk is at it; the pen's thread must have begun, or it would wait for this.
+            await asyncio.wait({drawing}, timeout=PEN_BEGINS_S)
+            parsed = _parsed(place, strokes)
+        finally:
+            drawn, conflict = await drawing
         await step("desk.drawn")
         if (
             conflict is not None
@@ -559,7 +612,7 @@ class Desk:
                 mtime_ns=aside.stat.mtime_ns,
                 at_ms=now_ms,
             )
-        self._take(place, act, drawn, temps)
+        self._take(place, act, drawn, temps, parsed)
         await step("desk.taken")
         return [stroke.file for stroke, _ in drawn], conflict
 
@@ -600,35 +653,40 @@ class Desk:
         act: Act,
         drawn: Sequence[tuple[Stroke, FileStat | None]],
         temps: Mapping[str, str],
+        parsed: Mapping[str, Fact | Index],
     ) -> None:
-        """Take in what the pen did, as nobody else's doing, and tell it."""
+        """Take in what the pen did, as nobody else's doing, and tell it.
+
+        `parsed`: what was written, but for its stat.
+        """
         store = self._store
         before = self._here(place).snapshot
         facts, index = dict(before.facts), before.index
         now_ns = time.time_ns()
         contents: dict[str, bytes] = {}
         for stroke, stat in drawn:
-            is_index = stroke.file == place.layout.index_name
             if stroke.content is None or stat is None:
-                if is_index:
+                if stroke.file == place.layout.index_name:
                     index = None
                 facts.pop(stroke.file, None)
                 continue
             contents[stroke.file] = stroke.content
-            if is_index:
-                index = parse_index(
-                    stroke.file, stroke.content, stat, read_at_ns=now_ns, caps=place.layout.caps
-                )
+            written = replace(parsed[stroke.file], stat=stat, read_at_ns=now_ns)
+            if isinstance(written, Index):
+                index = written
             else:
-                facts[stroke.file] = parse_fact(stroke.file, stroke.content, stat, read_at_ns=now_ns)
+                facts[stroke.file] = written
+        for file, temp in temps.items():
+            store.work.drop_temp(_temp_path(place, file, temp))
         if drawn:
             after = replace(before, facts=facts, index=index)
             files = frozenset(stroke.file for stroke, _ in drawn)
             store.take(after, place.layout, files=files, contents=contents, act=act)
-        for file, temp in temps.items():
-            store.work.drop_temp(_temp_path(place, file, temp))
         self._pipeline.telling.found(place.directory)
-        store.commit_or_raise()
+        try:
+            store.commit_or_raise()
+        except ZcsyncdError as error:
+            raise _told_so_far(error, [stroke.file for stroke, _ in drawn]) from error
 
 
 async def step(name: str) -> None:
@@ -648,6 +706,25 @@ class _Conflicting:
     error: ZcsyncdError
 
 
+def _parsed(place: Place, strokes: Sequence[Stroke]) -> dict[str, Fact | Index]:
+    """Read what is being written, as a look would; its stat is not known yet."""
+    parsed: dict[str, Fact | Index] = {}
+    for stroke in strokes:
+        if stroke.content is None:
+            continue
+        if stroke.file == place.layout.index_name:
+            parsed[stroke.file] = parse_index(
+                stroke.file, stroke.content, _NO_STAT, read_at_ns=0, caps=place.layout.caps
+            )
+        else:
+            parsed[stroke.file] = parse_fact(stroke.file, stroke.content, _NO_STAT, read_at_ns=0)
+    return parsed
+
+
+def _is_directory(path: str) -> bool:
+    return os.path.isdir(path)
+
+
 def _read_all(directory: str, files: Sequence[str]) -> dict[str, Existing | None]:
     with Pen(directory) as pen:
         return {file: pen.read(file) for file in files}
@@ -656,45 +733,86 @@ def _read_all(directory: str, files: Sequence[str]) -> dict[str, Existing | None
 def _draw_all(
     directory: str, strokes: Sequence[Stroke], temps: Mapping[str, str]
 ) -> tuple[list[tuple[Stroke, FileStat | None]], _Conflicting | None]:
-    """Make strokes until one fails; give those that were made, each with what stat says of the file."""
+    """Make strokes until one fails; give those that were made, each with what stat says of the file.
+
+    What is to be written is written beside its place, all at a time, before the first stroke; the names of one
+    folder are put on the disk once, behind its last stroke.
+    """
     drawn: list[tuple[Stroke, FileStat | None]] = []
-    with Pen(directory) as pen:
-        for stroke in strokes:
-            temp = temps[stroke.file]
+    folders: dict[str, str] = {}
+    conflict = None
+    with contextlib.ExitStack() as stack:
+        pen = stack.enter_context(Pen(directory))
+        ready = _prepared(pen, strokes, temps)
+        for one in ready:
+            if isinstance(one, Prepared):
+                stack.enter_context(one)
+        for stroke, one in zip(strokes, ready, strict=True):
             try:
-                if stroke.content is None:
-                    assert stroke.expected is not None
-                    pen.remove(stroke.file, expected=stroke.expected, temp=temp)
-                    stat = None
-                else:
-                    if stroke.expected is None:
-                        pen.make_folders(stroke.file)
-                    stat = pen.replace(
-                        stroke.file,
-                        stroke.content,
-                        expected=stroke.expected,
-                        temp=temp,
-                        mtime_ns=stroke.mtime_ns,
-                    )
+                stat = _draw_one(pen, stroke, one, temps[stroke.file])
             except ZcsyncdError as error:
-                return drawn, _Conflicting(stroke.file, error)
+                conflict = _Conflicting(stroke.file, error)
+                break
             drawn.append((stroke, stat))
-    return drawn, None
+            folders[stroke.file.rpartition("/")[0]] = stroke.file
+        for file in folders.values():
+            try:
+                pen.sync(file)
+            except ZcsyncdError as error:
+                conflict = conflict or _Conflicting(file, error)
+    return drawn, conflict
 
 
-def _is_done(stroke: Stroke) -> bool:
-    """Tell whether a file is already what it is to be."""
-    return stroke.content == _bytes(stroke.expected)
+def _prepared(
+    pen: Pen, strokes: Sequence[Stroke], temps: Mapping[str, str]
+) -> list[Prepared | BaseException | None]:
+    """Prepare strokes, each in a thread of its own but the last; None for a removal, what was raised for a failure."""
+    ready: list[Prepared | BaseException | None] = [None] * len(strokes)
+
+    def prepare(number: int) -> None:
+        stroke = strokes[number]
+        if stroke.content is None:
+            return
+        try:
+            if stroke.expected is None:
+                pen.make_folders(stroke.file)
+            ready[number] = pen.prepare(
+                stroke.file,
+                stroke.content,
+                expected=stroke.expected,
+                temp=temps[stroke.file],
+                mtime_ns=stroke.mtime_ns,
+            )
+        except BaseException as error:  # noqa: BLE001 - raised where the stroke is made
+            ready[number] = error
+
+    for first in range(0, len(strokes), MOST_AT_A_TIME):
+        numbers = range(first, min(first + MOST_AT_A_TIME, len(strokes)))
+        others = [
+            threading.Thread(target=contextvars.copy_context().run, args=(prepare, number))
+            for number in numbers[:-1]
+        ]
+        for other in others:
+            other.start()
+        prepare(numbers[-1])
+        for other in others:
+            other.join()
+    return ready
 
 
-def _entry_word(stroke: Stroke) -> str:
-    """Give the wire's word for what a fact's coming or going does to its entry."""
-    return "removed" if stroke.content is None else "updated" if stroke.expected else "inserted"
+def _draw_one(pen: Pen, stroke: Stroke, ready: Prepared | BaseException | None, temp: str) -> FileStat | None:
+    if isinstance(ready, BaseException):
+        raise ready
+    if ready is not None:
+        return ready.put()
+    assert stroke.expected is not None
+    pen.remove(stroke.file, expected=stroke.expected, temp=temp, sync=False)
+    return None
 
 
 def _told_so_far(error: ZcsyncdError, done: Sequence[str]) -> ZcsyncdError:
     """Say in an error what was written before it."""
-    if done and isinstance(error, Conflict):
+    if done:
         error.data["written"] = list(done)
         error.hint = f"{', '.join(done)} was written before; {error.hint or 'look, then try again'}"
     return error
@@ -737,6 +855,39 @@ def _check_revision(place: Place, file: str, there: Existing | None, if_revision
         )
 
 
+def _planned(
+    kept: Kept,
+    findings: Sequence[Finding],
+    contents: Mapping[str, bytes],
+    *,
+    caps: Caps,
+    codes: frozenset[str] | None,
+    keys: frozenset[str] | None,
+    bytes_of: Callable[[str], bytes | None],
+) -> tuple[Repair, str]:
+    """Plan a repair, and show it as a diff."""
+    losses = kept.past.losses
+    repair = plan(
+        kept.snapshot, findings, losses, contents, caps=caps, codes=codes, keys=keys, bytes_of=bytes_of
+    )
+    return repair, diff({file: contents.get(file) for file in repair.contents}, repair.contents)
+
+
+def _is_utf8(index: Index | None) -> bool:
+    return index is None or (
+        index.encoding == "utf-8" and all(remark.code != "index-encoding" for remark in index.remarks)
+    )
+
+
+def _living_temp(snapshot: Snapshot) -> str | None:
+    """Give a temporary file whose writer lives: it is about to put it in its place."""
+    for stray in snapshot.strays.values():
+        pid = stray.file.rpartition(".tmp.")[2].partition(".")[0]
+        if stray.kind == "temp" and pid.isdigit() and int(pid) != os.getpid() and lives(int(pid)):
+            return absolute(snapshot.directory, stray.file)
+    return None
+
+
 def _revision_of(there: Existing | None) -> str | None:
     return revision(there.stat.mtime_ns, there.stat.size) if there else None
 
@@ -771,3 +922,13 @@ def _temp_path(place: Place, file: str, temp: str) -> str:
         if folder
         else os.path.join(place.directory, temp)
     )
+
+
+def _is_done(stroke: Stroke) -> bool:
+    """Tell whether a file is already what it is to be."""
+    return stroke.content == _bytes(stroke.expected)
+
+
+def _entry_word(stroke: Stroke) -> str:
+    """Give the wire's word for what a fact's coming or going does to its entry."""
+    return "removed" if stroke.content is None else "updated" if stroke.expected else "inserted"

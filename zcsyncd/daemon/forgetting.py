@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from glob import escape, glob
 from typing import TYPE_CHECKING, Any
 
-from zcsyncd.daemon.database import connect, stored, transaction
+from zcsyncd.daemon.database import connect, from_stored, stored, transaction
 from zcsyncd.errors import Refused, ZcsyncdError
 from zcsyncd.memory.entry_lines import remove
 
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 STEP = 200
 """Versions that are dropped in one transaction."""
+MERGE_PAGES = 64
+"""Pages of the index of words that are written anew in one transaction."""
 WAIT_S = 5.0
 """How long a purge waits for readers to let go of the write-ahead log."""
 
@@ -100,30 +102,60 @@ def purge(
 
     Raises: ZcsyncdError, when a reader holds the write-ahead log for too long; everything else is done then.
     """
-    place: tuple[Any, ...] = (stored(directory),)
-    where = "dir = ?"
-    if file is not None:
-        where, place = "dir = ? and file = ?", (*place, stored(file))
+    place = stored(directory)
     with closing(connect(path)) as connection:
-        with transaction(connection):
-            if before_ms is None:
-                removed = _delete(connection, f"versions where at_ms is not null and {where}", place)
-            else:
-                removed = _delete(connection, f"versions where at_ms < ? and {where}", (before_ms, *place))
-            if current:
-                removed += _delete(connection, f"versions where {where}", place)
-                _delete(connection, f"search where rowid in (select id from searched where {where})", place)
-                _delete(connection, f"searched where {where}", place)
-            if file is not None and index_name is not None and file != index_name:
-                _strike_entries(connection, stored(directory), index_name, file)
-            connection.execute(_ORPHANS)
-            _redact(connection, stored(directory), file, before_ms)
-            if connection.execute("select 1 from sqlite_master where name = 'search'").fetchone():
-                connection.execute("insert into search (search) values ('optimize')")
+        removed = 0
+        for name in [None] if file is None else _former_names(connection, place, file):
+            with transaction(connection):
+                removed += _drop(connection, place, name, before_ms, current=current and name == file)
+                if name is not None and index_name is not None and name != index_name:
+                    _strike_entries(connection, place, index_name, name)
+                connection.execute(_ORPHANS)
+            _redact(connection, place, name, before_ms)
+        _rewrite_words(connection)
         _cut_log(connection, path)
     for broken in glob(escape(path) + ".broken-*"):
         os.unlink(broken)  # a damaged database that was put aside may hold the very bytes
     return removed
+
+
+def _drop(
+    connection: sqlite3.Connection,
+    directory: str | bytes,
+    file: str | None,
+    before_ms: int | None,
+    *,
+    current: bool,
+) -> int:
+    """Drop saved versions of one file (None: of all files), and with `current` its words; give how many."""
+    where, place = "dir = ?", [directory]
+    if file is not None:
+        where, place = "dir = ? and file = ?", [directory, stored(file)]
+    if before_ms is not None:
+        return _delete(connection, f"versions where at_ms < ? and {where}", (before_ms, *place))
+    removed = _delete(connection, f"versions where at_ms is not null and {where}", place)
+    if current:
+        removed += _delete(connection, f"versions where {where}", place)
+        _delete(connection, f"search where rowid in (select id from searched where {where})", place)
+        _delete(connection, f"searched where {where}", place)
+    return removed
+
+
+def _former_names(connection: sqlite3.Connection, directory: str | bytes, file: str) -> list[str]:
+    """Name a file, and what it was called before it was renamed: under an old name lies the same text.
+
+    A rename that settled in two halves is a deletion and a new file of the same bytes.
+    """
+    names = [stored(file)]
+    for name in names:
+        rows = connection.execute(
+            "select distinct file from versions where dir = ? and reason in ('renamed', 'deleted') and hash in"
+            " (select hash from versions where dir = ? and file = ?) and file not in"
+            " (select file from versions where dir = ? and at_ms is null)",
+            (directory, directory, name, directory),
+        )
+        names += [former for (former,) in rows if former not in names]
+    return [from_stored(name) for name in names]
 
 
 def _delete(connection: sqlite3.Connection, what: str, values: Sequence[Any]) -> int:
@@ -175,15 +207,41 @@ def _redact(
     connection: sqlite3.Connection, directory: str | bytes, file: str | None, before_ms: int | None
 ) -> None:
     """Take out of a directory's events what they say of a file (None: of all files)."""
-    rows = connection.execute(
-        "select seq, topic, data from events where dir = ? and time_ms < ?",
-        (directory, before_ms if before_ms is not None else 1 << 62),
-    ).fetchall()
-    for seq, topic, text in rows:
-        data = json.loads(text)
-        if _blank(topic, data, file):
-            bare = json.dumps(data, separators=(",", ":"))
-            connection.execute("update events set data = ? where seq = ?", (bare, seq))
+    upto = before_ms if before_ms is not None else 1 << 62
+    needle = "" if file is None else json.dumps(file)[1:-1]
+    after = 0
+    while True:
+        rows = connection.execute(
+            "select seq, topic, data from events where dir = ? and time_ms < ? and seq > ? and instr(data, ?) > 0"
+            " order by seq limit ?",
+            (directory, upto, after, needle, STEP),
+        ).fetchall()
+        if not rows:
+            return
+        after = rows[-1][0]
+        said = [(seq, topic, json.loads(text)) for seq, topic, text in rows]
+        bare = [
+            (json.dumps(data, separators=(",", ":")), seq)
+            for seq, topic, data in said
+            if _blank(topic, data, file)
+        ]
+        if bare:
+            with transaction(connection):
+                connection.executemany("update events set data = ? where seq = ?", bare)
+
+
+def _rewrite_words(connection: sqlite3.Connection) -> None:
+    """Merge the index of words until nothing of dropped rows is left in it, in steps."""
+    if not connection.execute("select 1 from sqlite_master where name = 'search'").fetchone():
+        return
+    pages = -MERGE_PAGES  # negative: begin to merge everything
+    while True:
+        before = connection.total_changes
+        with transaction(connection):
+            connection.execute("insert into search (search, rank) values ('merge', ?)", (pages,))
+        if connection.total_changes - before < 2:
+            return
+        pages = MERGE_PAGES
 
 
 def _blank(topic: str, data: dict[str, Any], file: str | None) -> bool:
@@ -208,4 +266,10 @@ def _blank(topic: str, data: dict[str, Any], file: str | None) -> bool:
         # Whose file it is about is told by a path; its name is at the end of it.
         path = str(data.get("absolutePath", "")).replace("\\", "/")
         blanked = (file is None or path.endswith("/" + file)) and data.pop("contentHash", None) is not None
+    elif topic == "read-state/stale":
+        path = str(data.get("absolutePath", "")).replace("\\", "/")
+        for member in ("read", "now") if file is None or path.endswith("/" + file) else ():
+            if data.get(member) and data[member].get("contentHash") is not None:
+                data[member]["contentHash"] = None
+                blanked = True
     return blanked

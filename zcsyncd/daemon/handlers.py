@@ -461,6 +461,8 @@ class Handlers:
         """Remove saved versions for good."""
         directory, params = await self._once_kept(call), call.params
         before = params.get("before")
+        if directory in self._daemon.store.kept:
+            await self._daemon.look([directory])  # what is gone by now is gone with all that is kept of it
         removed = await self._daemon.purge(
             directory, params.get("file"), before_ms=time_ms(before, "before") if before else None
         )
@@ -488,6 +490,12 @@ class Handlers:
 
     def _place_of(self, directory: str) -> Place:
         """Give the place of a directory that is kept, or was and may be made again."""
+        chief = self._daemon.grounds.kept_as(directory)
+        if chief != directory:
+            raise Refused(
+                f"{directory} leads to {chief} by now: what it held is not put into another directory",
+                hint="`zcsyncd history show` gives the text",
+            )
         kept = self._daemon.store.kept.get(directory)
         if kept is not None:
             return Place(directory, kept.layout)

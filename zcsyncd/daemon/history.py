@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from zcsyncd.daemon.database import Database, Transaction, from_stored, stored
+from zcsyncd.daemon.database import Database, Transaction, from_stored, stored, whole_number
 from zcsyncd.errors import ZcsyncdError
 
 MOST_HASHES = 20
@@ -151,17 +151,24 @@ class History:
     ) -> None:
         told = (cause.at_ms, cause.reason, cause.batch, now.hash if now else None)
         if was is None and cause.batch is not None:
-            _add(work, f"delete from versions where {_FORMER} and hash is null", place)
+            # An act begins with everything committed: a file that has no version by now has none.
+            is_new = not self._database.query(
+                "select 1 from versions where dir = ? and file = ? limit 1", place
+            )
+            if not is_new:
+                _add(work, f"delete from versions where {_FORMER} and hash is null", place)
             _add(
                 work,
                 "insert into versions (dir, file, hash, size, mtime_ns, at_ms, reason, batch, became)"
                 " values (?, ?, null, 0, 0, ?, ?, ?, ?)",
                 (*place, *told),
             )
+            if is_new:
+                return
         if was is not None:
             # Somebody may have touched the file since it was saved: the time that counts is its last one.
             _add(work, f"update versions set mtime_ns = ? where {_CURRENT} and hash = ?",
-                 (was.mtime_ns, *place, was.hash))  # fmt: skip
+                 (whole_number(was.mtime_ns), *place, was.hash))  # fmt: skip
         # Bytes that the file had before already keep the number that a person may have noted; and where our own act had
         # replaced them, its batch, or an undo would take an earlier act for the last one.
         again = f"{_FORMER} and hash in (select hash from versions where {_CURRENT})"
@@ -222,7 +229,7 @@ class History:
         _add(
             work,
             "insert into versions (dir, file, hash, size, mtime_ns, host, session) values (?, ?, ?, ?, ?, ?, ?)",
-            (*place, now.hash, now.size, now.mtime_ns, _or_none(host), _or_none(session)),
+            (*place, now.hash, now.size, whole_number(now.mtime_ns), _or_none(host), _or_none(session)),
         )
 
     def put_aside(
@@ -242,7 +249,7 @@ class History:
             work,
             "insert into versions (dir, file, hash, size, mtime_ns, at_ms, reason) select ?, ?, ?, ?, ?, ?, 'updated'"
             " where not exists (select 1 from versions where dir = ? and file = ? and hash = ?)",
-            (*place, digest, len(content), mtime_ns, at_ms, *place, digest),
+            (*place, digest, len(content), whole_number(mtime_ns), at_ms, *place, digest),
         )
 
     def let_go(self, work: Transaction, directory: str, at_ms: int) -> None:

@@ -94,6 +94,9 @@ class Keeping:
         except (JournalRefused, ZcsyncdError) as error:
             log.warning("history put off dir=%r error=%r", directory, str(error))
             asyncio.get_running_loop().call_later(AGAIN_S, self._again, directory)
+        except Exception:
+            # Whatever one directory holds, the others are saved.
+            log.exception("history failed dir=%r", directory)
 
     def _again(self, directory: str) -> None:
         if directory in self._store.kept:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from zcsyncd.daemon.grounds import Grounds, translate
 from zcsyncd.daemon.telling import Telling
 from zcsyncd.errors import Unreadable
-from zcsyncd.memory.disk import YOUNG_NS, Reading, look, look_at_named
+from zcsyncd.memory.disk import YOUNG_NS, Reading, look, look_at_named, shows_changes
 from zcsyncd.memory.fact import Fact
 from zcsyncd.memory.index import Index
 from zcsyncd.memory.snapshot import Snapshot, Stray
@@ -30,7 +30,7 @@ from zcsyncd.watching.settle import Degraded, Settled, Unsure
 from zcsyncd.watching.stream import Barrier, Watch
 
 if TYPE_CHECKING:
-    from zcsyncd.daemon.store import Store
+    from zcsyncd.daemon.store import Kept, Store
     from zcsyncd.layouts.layout import Layout
 
 _Slices = Generator[None, None, Reading | None]
@@ -39,6 +39,8 @@ log = logging.getLogger(__name__)
 
 INLINE_PATHS = 64
 """A look at more paths than this is sliced."""
+INLINE_FACTS = 200
+"""So many facts' stats are asked after in one go, 1 ms; more of them by a look, in slices."""
 EMPTY_INDEX_S = 1.0
 """An index of size 0 is believed this long after it was first seen so."""
 FILLING_S = 1.0
@@ -319,7 +321,7 @@ class Pipeline:
         before = queue[-1] if queue else None
         queue.append(over)
         task = asyncio.create_task(self._act(directory, before, act))
-        task.add_done_callback(lambda _done: self._act_ended(directory, over))
+        task.add_done_callback(lambda done: self._act_ended(directory, over, done))
         return await asyncio.shield(task)
 
     async def _act(
@@ -335,19 +337,30 @@ class Pipeline:
         this = asyncio.current_task()
         assert this is not None
         self._busy[directory] = this
-        try:
-            return await act()
-        finally:
-            del self._busy[directory]
+        return await act()
 
-    def _act_ended(self, directory: str, over: asyncio.Future[None]) -> None:
+    def _act_ended(self, directory: str, over: asyncio.Future[None], task: asyncio.Task[Any]) -> None:
         queue = self._acts[directory]
         queue.remove(over)
-        if not queue:
-            del self._acts[directory]
         over.set_result(None)
-        if not queue:
+        if queue:
+            self._act_over(directory, task)
+        else:
+            del self._acts[directory]
+            # Whoever asked for the act gets the answer first; then what was seen meanwhile is looked at.
+            asyncio.get_running_loop().call_later(0, self._act_over, directory, task)
+
+    def _act_over(self, directory: str, task: asyncio.Task[Any]) -> None:
+        if self._busy.get(directory) is task:
+            del self._busy[directory]
+        if directory not in self._acts:
             self._begin(directory)
+
+    def shows_changes(self, kept: Kept) -> bool:
+        """Tell whether a directory's facts are not as its snapshot says; True also where that takes long to say."""
+        return len(kept.snapshot.facts) > INLINE_FACTS or shows_changes(
+            kept.snapshot, kept.layout, self._ignored
+        )
 
     async def look_inside(self, directory: str, layout: Layout, files: Iterable[str] | None = None) -> None:
         """Look at a directory from within an act on it: at these files, or at everything. What is found is told.

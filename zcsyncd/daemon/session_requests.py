@@ -24,7 +24,7 @@ from zcsyncd.sessions.account import UNKNOWN, Now, Read, State, is_stamp
 from zcsyncd.sessions.news import ALARM_CODES, Event, News, news
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Awaitable, Callable, Mapping
 
     from zcsyncd.bus.connection import Session as Named
     from zcsyncd.bus.server import Call, Link
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 Answer = dict[str, object]
 
+MOST_AT_ONCE = 200
 EVENTS_AT_A_TIME = 500
 """Events that are read and taken apart before others have their turn."""
 _TOPICS = ("memory/changed", "memory/index")
@@ -173,7 +174,8 @@ class SessionRequests:
             ]
         head = daemon.database.head
         events = await self._events(session.baseline, head, directories)
-        return news(
+        # Many are merged in a thread: everything that it takes is a value.
+        return await _told(len(events))(
             session,
             events,
             snapshots=snapshots,
@@ -341,6 +343,15 @@ class SessionRequests:
         if file == kept.layout.index_name:
             return now_of(parse_index(file, content, stat, read_at_ns=0, caps=kept.layout.caps))
         return now_of(parse_fact(file, content, stat, read_at_ns=0))
+
+
+def _told(count: int) -> Callable[..., Awaitable[News]]:
+    """Give what merges so many events: at once, or in a thread."""
+
+    async def merge(*args: Any, **named: Any) -> News:
+        return await asyncio.to_thread(news, *args, **named) if count > MOST_AT_ONCE else news(*args, **named)
+
+    return merge
 
 
 def _as_kept(snapshot: Snapshot, file: str) -> str:

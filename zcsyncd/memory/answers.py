@@ -276,23 +276,44 @@ def find_fact(snapshot: Snapshot, name: str) -> Fact:
         Refused: the name is the index's (`memory.index` reads that), or leads out of the directory.
         NotFound: no fact answers to the name; `data["near"]` lists files whose names are like it.
     """
+    found = seek_fact(snapshot, name)
+    if found is not None:
+        return found
+    near = _near(snapshot, name)
+    raise NotFound(
+        f"no fact “{name}” in {snapshot.directory}",
+        hint=f"did you mean {', '.join(near)}?" if near else None,
+        near=near,
+    )
+
+
+def seek_fact(snapshot: Snapshot, name: str) -> Fact | None:
+    """Find a fact as `find_fact` does; None: no fact answers to the name, and none is looked for that comes near.
+
+    Raises:
+        Ambiguous, Refused, Unreadable: as there.
+    """
     if name != INDEX_NAME:
         for file in (name, name + ENDING):
             if file in snapshot.facts:
                 return snapshot.facts[file]
         named = sorted(file for file, fact in snapshot.facts.items() if fact.name == name)
-        if len(named) == 1:
-            return snapshot.facts[named[0]]
-        if named:
+        if len(named) > 1:
             raise Ambiguous(
                 f"{len(named)} facts in {snapshot.directory} are named “{name}”: {', '.join(named)}",
                 hint="ask for one by its file name",
                 files=named,
             )
-    raise _not_a_fact(snapshot, name)
+        if named:
+            return snapshot.facts[named[0]]
+    unreadable = _no_readable_fact(snapshot, name)
+    if unreadable is not None:
+        raise unreadable
+    return None
 
 
-def _not_a_fact(snapshot: Snapshot, name: str) -> Refused | NotFound | Unreadable:
+def _no_readable_fact(snapshot: Snapshot, name: str) -> Refused | Unreadable | None:
+    """Say why a name cannot be a fact's; None: it could be."""
     if name in {INDEX_NAME, INDEX_NAME.removesuffix(ENDING)}:
         return Refused(f"{INDEX_NAME} is the index of {snapshot.directory}, no fact", hint="memory.index")
     if name.startswith("/") or ".." in name.replace("\\", "/").split("/"):
@@ -306,12 +327,7 @@ def _not_a_fact(snapshot: Snapshot, name: str) -> Refused | NotFound | Unreadabl
             return Unreadable(
                 f"{absolute(snapshot.directory, file)} {what}", hint="put a regular file in its place"
             )
-    near = _near(snapshot, name)
-    return NotFound(
-        f"no fact “{name}” in {snapshot.directory}",
-        hint=f"did you mean {', '.join(near)}?" if near else None,
-        near=near,
-    )
+    return None
 
 
 def _near(snapshot: Snapshot, name: str) -> list[str]:

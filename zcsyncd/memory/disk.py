@@ -147,6 +147,32 @@ def _look_at(
     return Reading(eye.snapshot(), tuple(eye.held), eye.read, frozenset(files), eye.contents)
 
 
+def shows_changes(snapshot: Snapshot, layout: Layout, ignored: Callable[[str], bool]) -> bool:
+    """Tell whether any fact came, went or has another stat than a snapshot says. Nothing is read; for few facts.
+
+    What cannot be listed or asked after counts as a change: a look tells.
+    """
+    known = dict(snapshot.facts)
+    places = [("", snapshot.directory)]
+    try:
+        while places:
+            prefix, place = places.pop()
+            with os.scandir(place) as entries:
+                for entry in entries:
+                    file = prefix + entry.name
+                    if ignored(file):
+                        continue
+                    if entry.is_dir(follow_symlinks=False):
+                        places.append((file + "/", entry.path))
+                    elif entry.name.endswith(layout.ending) and entry.name != layout.index_name:
+                        fact = known.pop(file, None)
+                        if fact is None or fact.stat != _stat_of(entry.stat()):
+                            return True
+    except OSError:
+        return True
+    return bool(known)
+
+
 def discover(tree: Tree) -> Iterator[str]:
     """List the memory directories of a tree that exist now.
 
@@ -184,13 +210,8 @@ def read_file(directory: str, file: str) -> tuple[bytes, FileStat]:
         Refused: it lies outside, or below a symlinked directory.
         Unreadable: it cannot be opened, is no regular file, or is larger than 5 MiB.
     """
-    if not file or os.path.isabs(file) or ".." in file.replace(os.sep, "/").split("/") or "\0" in file:
-        raise Refused(f"{file!r} is no path inside {directory}")
-    place = directory
-    for part in file.split("/")[:-1]:
-        place = os.path.join(place, part)
-        if os.path.islink(place):
-            raise Refused(f"{place} is a symlink: a memory directory is not read through one")
+    if file in _NO_FILES or "/" in file or "\\" in file or "\0" in file or os.name == "nt":
+        _check_inside(directory, file)
     path = os.path.join(directory, *file.split("/"))
     try:
         return _read(path)
@@ -204,6 +225,19 @@ def read_file(directory: str, file: str) -> tuple[bytes, FileStat]:
         ) from error
     except OSError as error:
         raise Unreadable(f"{path} cannot be read: {error.strerror}", hint="check its permissions") from error
+
+
+_NO_FILES = frozenset({"", ".", ".."})
+
+
+def _check_inside(directory: str, file: str) -> None:
+    if not file or os.path.isabs(file) or ".." in file.replace(os.sep, "/").split("/") or "\0" in file:
+        raise Refused(f"{file!r} is no path inside {directory}")
+    place = directory
+    for part in file.split("/")[:-1]:
+        place = os.path.join(place, part)
+        if os.path.islink(place):
+            raise Refused(f"{place} is a symlink: a memory directory is not read through one")
 
 
 def is_there(directory: str, file: str) -> bool:

@@ -167,14 +167,17 @@ class Sheet:
         """Count the lines behind one that go with it: indented deeper, up to the next entry, not its last blanks."""
         return self._item(number, _column(self.lines[number - 1]) + _DEEPER)
 
-    def _item(self, place: int, column: int) -> int:
-        """Count the lines from a place on that are part of a list item whose content is indented so far."""
+    def _item(self, place: int, column: int, *, linked: bool = False) -> int:
+        """Count the lines from a place on that are part of a list item whose content is indented so far.
+
+        `linked`: those with links of their own as well, and all behind them.
+        """
         count = 0
         for number in range(place + 1, len(self.lines) + 1):
             line = self.lines[number - 1]
             if not line.strip():
                 continue
-            if _column(line) < column or number in self.linked:
+            if _column(line) < column or (number in self.linked and not linked):
                 break
             count = number - place
         return count
@@ -374,7 +377,7 @@ def _places(sheet: Sheet) -> Iterator[int]:
     front = max(0, sheet.front_line - 1)
     near_front = range(front, min(end, front + MAX_PLACES))
     for place in (*near_end, *near_front, 0):
-        if not sheet._item(place, _DEEPER):
+        if not sheet._item(place, _DEEPER, linked=True):
             yield place
 
 
@@ -385,7 +388,7 @@ def _behind_item(sheet: Sheet, number: int) -> int:
     bullet = _BULLET.match(line) is not None
     place = number
     while place < len(sheet.lines):
-        below = sheet._item(place, _DEEPER)
+        below = sheet._item(place, _DEEPER, linked=True)
         if below:
             place += below
             continue
@@ -412,6 +415,14 @@ def _ends_in_prose(sheet: Sheet) -> bool:
 # -- changing ------------------------------------------------------------------------------------------------
 
 
+def has_own(content: bytes, target: str) -> bool:
+    """Tell whether a line of the index is this target's own; a mention in another's line is none.
+
+    Raises: Refused, when the index is not UTF-8.
+    """
+    return bool(read_sheet(content).own(target))
+
+
 def replace_hook(content: bytes, target: str, old_hook: str, new_hook: str) -> bytes | None:
     """Give each entry of a target that says `old_hook` (blanks around it aside) the new one; None: none does.
 
@@ -425,7 +436,8 @@ def replace_hook(content: bytes, target: str, old_hook: str, new_hook: str) -> b
     old, new = old_hook.strip(), hook_text(new_hook)
     changed = sheet
     for entry in sheet.own(target):
-        if entry.hook == old and entry.hook != new:
+        # What our pen wrote may stand there otherwise than it was said: escaped, on one line.
+        if entry.hook in {old, hook_text(old_hook)} and entry.hook != new:
             text = _with_hook(changed.lines[entry.line - 1], entry, new)
             if text is not None:
                 changed = changed.with_line(entry.line, text)
@@ -549,13 +561,13 @@ def drop_lines(content: bytes, numbers: Collection[int]) -> bytes:
 # -- putting back --------------------------------------------------------------------------------------------
 
 
-def put_back(content: bytes, former: bytes | None, losses: Sequence[Loss]) -> bytes:
+def put_back(content: bytes, former: bytes | None, losses: Sequence[Loss], *, mentions: bool = True) -> bytes:
     """Put entries that were lost back where they were; `former` are the bytes of the index that held them.
 
     A lost line comes back as it was, with what was indented below it if that went too, behind the nearest line before
     it that is still there, else before the nearest one after it. What `former` does not hold (None: it is not kept)
     is written anew from title and hook at the end of the list. An entry that is there again is left alone, and so
-    are losses of other kinds.
+    are losses of other kinds. `mentions`: a mention in another entry's line is as good as an entry.
 
     Raises:
         Refused: the index is not UTF-8, or an entry's target cannot be named.
@@ -567,7 +579,8 @@ def put_back(content: bytes, former: bytes | None, losses: Sequence[Loss]) -> by
     lost.sort(key=lambda loss: lines[id(loss)] or len(old.lines if old else ()) + 1)
     for loss in lost:
         target = loss.target or ""
-        if any(entry.target == target for entry in sheet.visible()):
+        there = any(entry.target == target for entry in sheet.visible()) if mentions else sheet.own(target)
+        if there:
             continue
         number = lines[id(loss)]
         after = _put_where_it_was(sheet, old, number) if old is not None and number is not None else None

@@ -164,7 +164,10 @@ def entry_changes(before: Index | None, after: Index | None) -> EntryChanges:
     removed: list[Entry] = []
     changed: list[Entry] = []
     for target in {**now, **was}:
-        old, new = _unlike(was.get(target, []), now.get(target, []))
+        old, new = was.get(target, []), now.get(target, [])
+        if len(old) == 1 == len(new) and _says(old[0]) == _says(new[0]):
+            continue  # nearly all of them: an index is seldom rewritten
+        old, new = _unlike(old, new)
         pairs = min(len(old), len(new))
         changed += new[:pairs]
         added += new[pairs:]

@@ -44,6 +44,7 @@ __all__ = [
     "Displaced",
     "Existing",
     "Pen",
+    "Prepared",
     "living_lock",
     "make_directory",
     "step",
@@ -140,8 +141,11 @@ class Pen:
         temp: str,
         mtime_ns: int | None = None,
         mode: int | None = None,
+        sync: bool = True,
     ) -> FileStat:
         """Write a file in one step, if it still is what was expected (None: not there).
+
+        `sync` False: the file's bytes are on the disk, its name is after `sync`, which the caller owes.
 
         Permission bits: those of `expected`, else `mode`, else 0600. `mtime_ns`: the time that the file is to bear,
         as far as the file system can. Gives the stat of the file that was written, as it lies in its place.
@@ -155,36 +159,53 @@ class Pen:
             TooLarge: more than 5 MiB.
             ZcsyncdError: it was written, but the disk did not confirm it; `data["written"]` is True.
         """
-        with self._at(file) as (folder, name):
-            if folder is None:
-                if expected is not None:
-                    raise _conflict(self._path(file), None)
-                raise _no_folder(self._path(file))
-            path = folder.named(name)
-            if len(content) > MAX_BYTES:
-                raise TooLarge(
-                    f"{path} would be larger than 5 MiB", hint="no host reads a memory file of this size"
-                )
-            with _told(path, _conflict(path, None) if expected else _no_folder(path)):
-                draft = _Draft(folder, _temp(temp))
-                try:
-                    draft.fill(content, expected.mode if expected else mode, mtime_ns)
-                    if expected is None:
-                        if folder.read(name) is not None:
-                            raise _conflict_now(folder, name)
-                        step("compared")
-                        draft.place_new(name)
-                    else:
-                        _must_be(folder, name, expected)
-                        step("compared")
-                        draft.place_over(name, expected)
-                    stat = draft.stat(name)
-                finally:
-                    draft.drop()
-            _sync(folder, path)
-            return stat
+        with self.prepare(
+            file, content, expected=expected, temp=temp, mtime_ns=mtime_ns, mode=mode
+        ) as prepared:
+            stat = prepared.put()
+        if sync:
+            self.sync(file)
+        return stat
 
-    def remove(self, file: str, *, expected: Existing, temp: str) -> Existing:
+    def prepare(
+        self,
+        file: str,
+        content: bytes,
+        *,
+        expected: Existing | None,
+        temp: str,
+        mtime_ns: int | None = None,
+        mode: int | None = None,
+    ) -> Prepared:
+        """Write a file under its temporary name and sync it: the long half of `replace`, which waits for nobody.
+
+        Several may be prepared at a time, in threads: a disk syncs two files together as fast as one.
+
+        Raises: as `replace`.
+        """
+        folder, name = self._open(file)
+        if folder is None:
+            path = self._path(file)
+            raise _conflict(path, None) if expected is not None else _no_folder(path)
+        try:
+            draft = _drafted(
+                folder, name, content, expected=expected, temp=temp, mtime_ns=mtime_ns, mode=mode
+            )
+        except BaseException:
+            self._let_go(folder)
+            raise
+        return Prepared(self, folder, name, expected, draft)
+
+    def sync(self, file: str) -> None:
+        """Have the names of the folder that holds a file on the disk.
+
+        Raises: ZcsyncdError: the disk did not confirm it; `data["written"]` is True.
+        """
+        with self._at(file) as (folder, name):
+            if folder is not None:
+                _sync(folder, folder.named(name))
+
+    def remove(self, file: str, *, expected: Existing, temp: str, sync: bool = True) -> Existing:
         """Remove a file, if it still is what was expected; give what it was.
 
         Raises: as `replace`.
@@ -204,7 +225,8 @@ class Pen:
                 step("checked")
                 folder.remove(temp)
                 step("temp-gone")
-            _sync(folder, path)
+            if sync:
+                _sync(folder, path)
             return expected
 
     def make_folders(self, file: str) -> None:
@@ -240,21 +262,71 @@ class Pen:
     @contextlib.contextmanager
     def _at(self, file: str) -> Iterator[tuple[Folder | None, str]]:
         """Open the directory that holds a file (None: not there), and give the file's name in it."""
-        *parts, name = _parts(file, self.directory)
-        folder: Folder | None = self._root
+        folder, name = self._open(file)
         try:
-            for part in parts:
-                assert folder is not None
-                below = folder.below(part)
-                if folder is not self._root:
-                    folder.close()
-                folder = below
-                if folder is None:
-                    break
             yield folder, name
         finally:
-            if folder is not None and folder is not self._root:
-                folder.close()
+            self._let_go(folder)
+
+    def _let_go(self, folder: Folder | None) -> None:
+        if folder is not None and folder is not self._root:
+            folder.close()
+
+    def _open(self, file: str) -> tuple[Folder | None, str]:
+        """Open the directory that holds a file (None: not there), and give the file's name in it.
+
+        `_let_go` closes it.
+        """
+        *parts, name = _parts(file, self.directory)
+        folder = self._root
+        for part in parts:
+            try:
+                below = folder.below(part)
+            finally:
+                self._let_go(folder)
+            if below is None:
+                return None, name
+            folder = below
+        return folder, name
+
+
+class Prepared:
+    """A file that is written and synced under its temporary name, as a context manager: unless put, it is removed."""
+
+    def __init__(self, pen: Pen, folder: Folder, name: str, expected: Existing | None, draft: _Draft) -> None:
+        self._pen = pen
+        self._folder = folder
+        self._name = name
+        self._expected = expected
+        self._draft = draft
+
+    def put(self) -> FileStat:
+        """Put the file in its place in one step, if that still is what was expected; `Pen.sync` is to follow.
+
+        Raises: as `Pen.replace`.
+        """
+        folder, name, expected = self._folder, self._name, self._expected
+        path = folder.named(name)
+        with _told(path, _conflict(path, None) if expected else _no_folder(path)):
+            if expected is None:
+                if folder.read(name) is not None:
+                    raise _conflict_now(folder, name)
+                step("compared")
+                self._draft.place_new(name)
+            else:
+                _must_be(folder, name, expected)
+                step("compared")
+                self._draft.place_over(name, expected)
+            return self._draft.stat(name)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._draft.drop()
+        self._pen._let_go(self._folder)
 
 
 class _Draft:
@@ -390,6 +462,30 @@ class _Draft:
         if self._ours:
             with contextlib.suppress(OSError):
                 self._folder.remove(self._temp)
+
+
+def _drafted(
+    folder: Folder,
+    name: str,
+    content: bytes,
+    *,
+    expected: Existing | None,
+    temp: str,
+    mtime_ns: int | None,
+    mode: int | None,
+) -> _Draft:
+    """Write a file under its temporary name; nothing is left of it when that fails."""
+    path = folder.named(name)
+    if len(content) > MAX_BYTES:
+        raise TooLarge(f"{path} would be larger than 5 MiB", hint="no host reads a memory file of this size")
+    with _told(path, _conflict(path, None) if expected else _no_folder(path)):
+        draft = _Draft(folder, _temp(temp))
+        try:
+            draft.fill(content, expected.mode if expected else mode, mtime_ns)
+        except BaseException:
+            draft.drop()
+            raise
+        return draft
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,6 +43,8 @@ LOOKED_CHARS = 262_144
 """How far into a file the place of a hit is looked for; sixty times what recall shows of it."""
 LEAD_SHARE = 4
 """A snippet begins a quarter of its width before the first word that it shows."""
+MOST_PLACES = 4
+"""Places of one word in a line that are weighed for the snippet."""
 SNAP_SHARE = 8
 """An eighth of its width a cut moves to fall between two words."""
 
@@ -147,6 +149,11 @@ _ODD = re.compile(f"[\u0300-\u036f{_INVISIBLE}{''.join(_BASES)}]")
 """What is left out, or stands for another letter."""
 
 
+_WIDE = dict(zip("，：；！？（）", ",:;!?()", strict=True))
+"""What NFKC makes of the marks that Chinese is written with. Without them most texts are in that form already, which
+is seen seven times as fast as it is made."""
+
+
 def _folded(text: str) -> str:
     """Give a text in the one form that is compared: no case, no accents, no wide or half-wide forms; lines stay.
 
@@ -154,6 +161,8 @@ def _folded(text: str) -> str:
     """
     if text.isascii():
         return text.lower()
+    for wide, narrow in _WIDE.items():
+        text = text.replace(wide, narrow)
     text = unicodedata.normalize("NFKC", text).casefold()
     odd = set(_ODD.findall(text))
     for char in odd:
@@ -386,11 +395,23 @@ def _part(line: str, terms: Iterable[_Term], width: int) -> tuple[int, int]:
 def _spans(folded: str, terms: Iterable[_Term]) -> Iterator[tuple[int, int, int]]:
     """Give the first places of each term in a line, with the term's number."""
     for number, term in enumerate(terms):
-        places = [found.span() for found, _ in zip(term.pattern.finditer(folded), range(4), strict=False)]
+        places = _places(folded, term)
         if not places and (at := folded.find(term.first)) >= 0:
             places = [(at, at + len(term.first))]
         for start, end in places:
             yield start, end, number
+
+
+def _places(folded: str, term: _Term) -> list[tuple[int, int]]:
+    """Give where a term stands in a line, the first four times; what it begins with is leapt to."""
+    places: list[tuple[int, int]] = []
+    at = folded.find(term.first)
+    while at >= 0 and len(places) < MOST_PLACES:
+        found = term.pattern.match(folded, at)
+        if found is not None:
+            places.append(found.span())
+        at = folded.find(term.first, found.end() if found is not None else at + 1)
+    return places
 
 
 def _origin(line: str, offset: int) -> int:
