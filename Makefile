@@ -22,7 +22,7 @@ $(VENV)/.dev: $(VENV)/.tested
 run: $(VENV)/.installed  ## the daemon in the foreground, on your own memory directories
 	$(BIN)/zcsyncd run
 
-demo: $(VENV)/.installed  ## twenty seconds in a throw-away home
+demo: $(VENV)/.installed  ## half a minute in a throw-away home
 	$(BIN)/zcsyncd run --demo
 
 test: $(VENV)/.tested  ## the tests

@@ -60,7 +60,7 @@ def test_what_was_written(action, index, told):
     ("saved", "purged", "told"),
     [
         (7, False, "`z history restore 7` brings it back"),
-        (None, True, "no trace of it is kept"),
+        (None, True, "nothing of what it said is kept"),
         (None, False, "it is not saved: it cannot be had back"),
     ],
 )

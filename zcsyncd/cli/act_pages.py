@@ -43,7 +43,7 @@ def forget_page(answer: Answer, *, purged: bool, program: str, cells: int | None
     if answer.get("saved") is not None:
         lines.append(f"`{program} history restore {number_of(answer, 'saved')}` brings it back")
     elif purged:
-        lines.append("no trace of it is kept")
+        lines.append("nothing of what it said is kept")
     else:
         lines.append(paint("it is not saved: it cannot be had back", "yellow"))
     return fitted(lines, cells)

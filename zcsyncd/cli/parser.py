@@ -106,7 +106,7 @@ def _add_common(parser: argparse.ArgumentParser, *, answers: bool = True) -> Non
 
 def _add_run(verbs: _Verbs) -> None:
     verb = _verb(verbs, "run", "commands.cmd_run", "run the daemon in the foreground", answers=False)
-    verb.add_argument("--demo", action="store_true", help="show what it does, in a throw-away home (20 s)")
+    verb.add_argument("--demo", action="store_true", help="show what it does, in a throw-away home")
 
 
 def _add_stop(verbs: _Verbs) -> None:
@@ -222,7 +222,7 @@ def _add_memory(verbs: _Verbs) -> None:
         _verb(deeper, "forget", "writing.cmd_memory_forget", "take a fact and its entry away")
     )
     forget.add_argument("name", metavar="NAME", help="its name, or its file with or without .md")
-    forget.add_argument("--purge", action="store_true", help="keep no trace of it: it cannot be had back")
+    forget.add_argument("--purge", action="store_true", help="keep nothing of it: it cannot be had back")
     _if_revision(forget, "only if the fact still has this revision")
     _without_asking(forget)
 

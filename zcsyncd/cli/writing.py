@@ -118,7 +118,7 @@ def cmd_memory_forget(words: Namespace, console: Console) -> int:
     """Take a fact and its entry away."""
     daemon = Daemon(console.env)
     directory = directory_of(words.dir, daemon, console)
-    question = f"Forget {words.name} of {directory}, and every trace that is kept of it?"
+    question = f"Forget {words.name} of {directory}, and everything that is kept of what it said?"
     if words.purge and not words.yes and not agreed(question):
         console.remark("nothing was forgotten")
         return SAID_NO
