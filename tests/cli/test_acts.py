@@ -261,7 +261,9 @@ def test_where_nobody_can_be_asked_yes_has_to_be_said(shell, words):
         assert daemon.asked == []
         done = run(shell, *words, "--dir", "/m", "--yes")
     assert done.returncode == 0
-    assert ("nothing of what it said is kept" in done.stdout) or (done.stdout == "1 saved version removed from /m\n")
+    assert ("nothing of what it said is kept" in done.stdout) or (
+        done.stdout == "1 saved version removed from /m\n"
+    )
 
 
 # -- search, why -----------------------------------------------------------------------------------------------------

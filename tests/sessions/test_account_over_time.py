@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field, replace
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -18,6 +19,8 @@ BY = st.one_of(st.none(), WHO)
 CONTENTS = [("h", "m", 7), ("i", "m", 7), ("j", "n", 7), ("k", "n", 8)]
 BYTES = st.sampled_from([Now(hashed, meaning, 0, size) for hashed, meaning, size in CONTENTS])
 """What a file may hold; few, so that contents come back."""
+KIND = st.sampled_from(["full", "full", "partial", "truncated"])
+HASHED = st.sampled_from([True, True, False])
 SELDOM = st.sampled_from([False] * 5 + [True])
 """For what sweeps away all that the other rules have made."""
 
@@ -45,6 +48,7 @@ class AccountOverTime(RuleBasedStateMachine):
         self.rows = {}
         self.parsed = {}
         self.disk = {}
+        self.former = {}  # what each file was before its last change
         self.truths = {}
         self.now_ms = 10**12
         self.head = 5
@@ -54,7 +58,8 @@ class AccountOverTime(RuleBasedStateMachine):
     @initialize(contents=st.tuples(BYTES, BYTES, BYTES))
     def begin(self, contents):
         """Files and sessions are there already, and some was read."""
-        self.disk = {place: replace(now, mtime_ms=1) for place, now in zip(PLACES, contents, strict=True)}
+        for number, (place, now) in enumerate(zip(PLACES, contents, strict=True)):
+            self.disk[place] = replace(now, mtime_ms=number)
         for who in WHOS:
             self.hello(who, "start", who)
             self.read(who, PLACES[0], "full", hashed=True)
@@ -79,8 +84,9 @@ class AccountOverTime(RuleBasedStateMachine):
         self.hello(child, "fork", parent)
 
     def hello(self, who, reason, parent):
-        for each in (who, (who[0], parent[1])):
-            self.let_lapse(each)
+        self.let_lapse(who)
+        if reason == "fork" and who not in self.truths:
+            self.let_lapse((who[0], parent[1]))
         known = self.truths.get(who)
         origin = self.truths.get((who[0], parent[1])) if reason == "fork" else None
         session = self.account.hello(
@@ -144,43 +150,45 @@ class AccountOverTime(RuleBasedStateMachine):
 
     # -- reads
 
-    @rule(
-        who=WHO,
-        place=PLACE,
-        kind=st.sampled_from(["full", "full", "partial", "truncated"]),
-        hashed=st.sampled_from([True, True, False]),
-    )
+    @rule(who=WHO, place=PLACE, kind=KIND, hashed=HASHED)
     def read(self, who, place, kind, hashed):
         """Read a file that is there, through us or by the host's own tool."""
-        now = self.disk.get(place)
-        if now is None:
+        if place in self.disk:
+            assert self.report(who, place, self.disk[place], kind, hashed) is None
+
+    @rule(who=WHO, place=PLACE, kind=KIND, hashed=HASHED)
+    def report_late(self, who, place, kind, hashed):
+        """Report what was read before the file's last change, of which the account knows already."""
+        was, now = self.former.get(place), self.disk.get(place)
+        if was is None:
             return
-        told = Read(
-            *place,
-            kind,
-            now.content_hash if hashed else None,
-            now.mtime_ms,
-            now.size,
-            self.now_ms,
-            meaning_hash=now.meaning_hash if hashed else None,
-        )
-        assert self.account.read(who, told) == (who in self.truths)
+        stale = self.report(who, place, was, kind, hashed)
         if who not in self.truths:
             return
-        truth = self.truths[who]
-        before = truth.reads.get(place)
-        still_whole = (
-            before
-            and before[1]
-            and not before[2]
-            and before[0].content_hash == now.content_hash
-            and before[3]
-        )
-        same_revision = before and before[0].mtime_ms == now.mtime_ms
-        whole = kind == "full" or bool(still_whole and (hashed or same_revision))
-        truth.reads[place] = (now, whole, False, hashed or bool(still_whole and same_revision))
-        truth.told[place] = None
-        assert self.account.overdue(who, *place, now) is None
+        read, _whole, _forgotten, has_hash = self.truths[who].reads[place]
+        proved = now is None or read.size != now.size or (has_hash and read.content_hash != now.content_hash)
+        assert (stale is not None) == proved
+        if stale is not None:
+            self.truths[who].told[place] = "gone" if now is None else "stale"
+            assert self.account.overdue(who, *place, now) is None, "told twice"
+
+    def report(self, who, place, seen, kind, hashed):
+        """Tell the account and the truth of a read; give what the account says of it then."""
+        content, meaning = (seen.content_hash, seen.meaning_hash) if hashed else (None, None)
+        read = Read(*place, kind, content, seen.mtime_ms, seen.size, self.now_ms, meaning_hash=meaning)
+        assert self.account.read(who, read) == (who in self.truths)
+        if who in self.truths:
+            truth = self.truths[who]
+            before, was_whole, forgotten, had_hash = truth.reads.get(place, (seen, False, True, False))
+            whole_before = was_whole and not forgotten
+            same = before.content_hash == seen.content_hash and had_hash
+            same_revision = (before.mtime_ms, before.size) == (seen.mtime_ms, seen.size)
+            kept = whole_before and ((same and kind != "full") if hashed else same_revision)
+            truth.reads[place] = (
+                (before, True, False, had_hash) if kept else (seen, kind == "full", False, hashed)
+            )
+            truth.told[place] = None
+        return self.account.overdue(who, *place, self.disk.get(place))
 
     # -- the disk
 
@@ -193,13 +201,15 @@ class AccountOverTime(RuleBasedStateMachine):
         if was is not None and was.content_hash == now.content_hash:
             self.disk[place] = replace(was, mtime_ms=self.head)  # touched: nothing changed, nobody is told
             return
+        self.former[place] = was or now
         self.disk[place] = now
         self.expect(self.account.changed(*place, now, by, self.now_ms), {place: now}, by)
 
     @rule(place=PLACE, by=BY)
     def delete(self, place, by):
         """Take a file away."""
-        if self.disk.pop(place, None) is not None:
+        if place in self.disk:
+            self.former[place] = self.disk.pop(place)
             self.head += 1
             self.expect(self.account.changed(*place, None, by, self.now_ms), {place: None}, by)
 
@@ -425,9 +435,9 @@ class AccountOverTime(RuleBasedStateMachine):
         assert self.account._readers == readers
 
 
-TestAccountOverTime = AccountOverTime.TestCase
+TestAccountOverTime = pytest.mark.timeout(240)(AccountOverTime.TestCase)
 TestAccountOverTime.settings = settings(
-    max_examples=100,
+    max_examples=80,
     stateful_step_count=50,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
