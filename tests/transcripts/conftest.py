@@ -9,6 +9,10 @@ import pytest
 
 from tests.transcripts.machine import Machine, Project, Running, new_machine
 
+# Their assertions tell what was compared; this has to be said before anybody imports them.
+for _module in ("room", "script", "ours", "others", "checks", "model"):
+    pytest.register_assert_rewrite(f"tests.transcripts.pen_{_module}")
+
 GRACE_S = 1.0
 """The audit's grace in the shared daemon: long enough to see something pending, short enough to see it end."""
 

@@ -6,11 +6,9 @@ import shutil
 import pytest
 
 from tests.transcripts.machine import fact_text, new_machine, save
+from tests.transcripts.pen_model import RACES, World, told_seed
 from zcsyncd.errors import RevisionConflict
 
-for module in ("room", "script", "ours", "checks"):
-    pytest.register_assert_rewrite(f"tests.transcripts.pen_{module}")
-from tests.transcripts.pen_model import RACES, World, told_seed  # noqa: E402 - its assertions are rewritten before
 
 SOAK = int(os.environ.get("ZCSYNCD_SOAK", "0"))
 """Scripts that a long run takes on; 0: the few that every run does."""
