@@ -16,7 +16,18 @@ import time
 
 from benchmarks.result import Row, table
 
-NAMES = ("latency", "burst", "audit_cost", "idle", "startup", "commit", "write", "search", "history")
+NAMES = (
+    "latency",
+    "burst",
+    "audit_cost",
+    "idle",
+    "startup",
+    "commit",
+    "write",
+    "search",
+    "history",
+    "sessions",
+)
 
 
 def machine() -> str:

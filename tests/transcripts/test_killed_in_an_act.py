@@ -20,8 +20,9 @@ from typing import Any
 
 import pytest
 
-from tests.transcripts.machine import Machine, Project, Running, entry, fact_text, save, until
+from tests.transcripts.machine import PATIENCE_S, Machine, Project, Running, entry, fact_text, save, until
 from tests.transcripts.pen_room import INDEX, Disk, digest, read_disk, targets
+from zcsyncd.bus.client import Client
 from zcsyncd.daemon import desk
 from zcsyncd.errors import NotFound, Refused, ZcsyncdError
 from zcsyncd.memory import exchange, pen
@@ -51,6 +52,12 @@ class Way:
     """What the system cannot: `exchange`, or `links` as well."""
 
 
+def ask(daemon: Running, method: str, **params: Any) -> dict[str, Any]:
+    """Ask, and hold the answer against nothing: that it fits `describe` is held elsewhere, and takes its time."""
+    with Client(daemon.machine.address, PATIENCE_S) as client:
+        return client.call(method, params, timeout_s=PATIENCE_S)
+
+
 def write_new(daemon: Running, project: Project) -> tuple[str, dict[str, Any]]:
     return "memory.write", {"dir": project.dir, **NOTE, "name": "new"}
 
@@ -65,24 +72,24 @@ def forget(daemon: Running, project: Project) -> tuple[str, dict[str, Any]]:
 
 def repair(daemon: Running, project: Project) -> tuple[str, dict[str, Any]]:
     project.write_index("a.md", "c.md")
-    daemon.call("daemon.flush")
+    ask(daemon, "daemon.flush")
     return "memory.repair", {"dir": project.dir, "apply": True}
 
 
 def restore(daemon: Running, project: Project) -> tuple[str, dict[str, Any]]:
     project.fact("b.md", body="Somebody else's.")
-    daemon.call("daemon.flush")
-    [version] = daemon.call("history.list", dir=project.dir, file="b.md")["versions"]
+    ask(daemon, "daemon.flush")
+    [version] = ask(daemon, "history.list", dir=project.dir, file="b.md")["versions"]
     return "history.restore", {"saved": version["saved"]}
 
 
 def restore_forgotten(daemon: Running, project: Project) -> tuple[str, dict[str, Any]]:
-    return "history.restore", {"saved": daemon.call("memory.forget", dir=project.dir, name="b.md")["saved"]}
+    return "history.restore", {"saved": ask(daemon, "memory.forget", dir=project.dir, name="b.md")["saved"]}
 
 
 def undo_of(method: str, **params: Any) -> Callable[[Running, Project], tuple[str, dict[str, Any]]]:
     def undo(daemon: Running, project: Project) -> tuple[str, dict[str, Any]]:
-        daemon.call(method, dir=project.dir, **params)
+        ask(daemon, method, dir=project.dir, **params)
         return "history.undo", {"dir": project.dir}
 
     return undo
@@ -175,7 +182,7 @@ class Case:
 
         def tried() -> Any:
             try:
-                return daemon.call(self.method, **self.params)
+                return ask(daemon, self.method, **self.params)
             except Refused as error:
                 return None if "retryAfterMs" in error.data else error
             except ZcsyncdError as error:
@@ -186,7 +193,7 @@ class Case:
 
 def _start(machine: Stopping) -> Running:
     daemon = machine.start()
-    until(lambda: daemon.call("memory.search", query="x").get("complete", True), "everything saved")
+    until(lambda: ask(daemon, "memory.search", query="x").get("complete", True), "everything saved")
     return daemon
 
 
@@ -194,11 +201,11 @@ def _prepare(machine: Stopping, daemon: Running, cases: list[Case]) -> None:
     """Make the projects, and bring each to where its act begins."""
     for case in cases:
         case.project.make({name: fact_text(name[0]) for name in FILES})
-    daemon.call("daemon.flush", rescan=True)
-    until(lambda: daemon.call("memory.search", query="x").get("complete", True), "everything saved")
+    ask(daemon, "daemon.flush", rescan=True)
+    until(lambda: ask(daemon, "memory.search", query="x").get("complete", True), "everything saved")
     for case in cases:
         case.method, case.params = case.way.request(daemon, case.project)
-    daemon.call("daemon.flush")
+    ask(daemon, "daemon.flush")
     for case in cases:
         case.before = read_disk(case.project.memory)
 
@@ -248,7 +255,7 @@ def _kill(machine: Stopping, daemon: Running, cases: list[Case]) -> None:
 
 def _is_still(daemon: Running, directories: set[str]) -> bool:
     """Tell whether directories were left alone for so long that a repair is not too early."""
-    rows = daemon.call("dirs.list", limit=500)["dirs"]
+    rows = ask(daemon, "dirs.list", limit=500)["dirs"]
     changed = [datetime.fromisoformat(row["changedAt"]) for row in rows if row["dir"] in directories]
     return datetime.now(UTC) - max(changed) > timedelta(seconds=desk.STILL_S)
 
@@ -273,7 +280,7 @@ def _check_after_start(daemon: Running, case: Case, new: Disk) -> None:
     """Nothing is left over, everything can be had, and the audit says what is half done."""
     disk = read_disk(case.project.memory)
     assert sorted(os.listdir(case.project.memory)) == sorted(disk), f"{case.name}: something was left"
-    versions = daemon.call("history.list", dir=case.project.dir, limit=500)["versions"]
+    versions = ask(daemon, "history.list", dir=case.project.dir, limit=500)["versions"]
     saved = {(version["file"], version["contentHash"]) for version in versions}
     had = list(case.before.items())
     if case.way.amid is not None and case.stop is not None and _is_after(case):
@@ -282,7 +289,7 @@ def _check_after_start(daemon: Running, case: Case, new: Disk) -> None:
         assert disk.get(file) == content or (file, digest(content)) in saved, f"{case.name}: {file} is lost"
     for file, content in disk.items():
         assert content in (case.before.get(file), new.get(file)) or case.way.amid, f"{case.name}: {file}"
-    said = daemon.call("audit.get", dir=case.project.dir)["findings"]
+    said = ask(daemon, "audit.get", dir=case.project.dir)["findings"]
     entered = set(targets(disk.get(INDEX)))
     without_entry = {
         finding.get("target") or finding["file"]
@@ -315,7 +322,7 @@ def _check_again(daemon: Running, case: Case, new: Disk) -> None:
     for file in disk.keys() - {INDEX}:
         assert disk[file] == new[file], f"{case.name}: {file}"
     assert set(targets(disk[INDEX])) == set(targets(new[INDEX])), case.name
-    left = daemon.call("audit.get", dir=case.project.dir, fresh=True)["findings"]
+    left = ask(daemon, "audit.get", dir=case.project.dir, fresh=True)["findings"]
     assert left == [], case.name
 
 

@@ -9,7 +9,6 @@ from tests.transcripts.machine import fact_text, new_machine, save
 from tests.transcripts.pen_model import RACES, World, told_seed
 from zcsyncd.errors import RevisionConflict
 
-
 SOAK = int(os.environ.get("ZCSYNCD_SOAK", "0"))
 """Scripts that a long run takes on; 0: the few that every run does."""
 ONLY = os.environ.get("ZCSYNCD_SEED")
