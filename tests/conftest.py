@@ -1,6 +1,7 @@
 """What all tests share: nothing of the real home is ever touched."""
 
 import codecs
+import itertools
 import os
 import shutil
 import sys
@@ -10,6 +11,7 @@ import traceback
 import pytest
 
 NOBODY = 65534
+_homes = itertools.count()
 
 
 def pytest_configure(config):
@@ -22,7 +24,9 @@ def pytest_configure(config):
 @pytest.fixture(autouse=True)
 def _own_home(tmp_path_factory, monkeypatch):
     """Every test has a home of its own, and none of the variables that would lead out of it."""
-    home = tmp_path_factory.mktemp("home")
+    # Not by `mktemp`, which lists all homes there are, at each of thousands of tests.
+    home = tmp_path_factory.getbasetemp() / f"homes-{next(_homes) // 256}" / str(next(_homes))
+    home.mkdir(parents=True, mode=0o700)
     for name in tuple(os.environ):
         if name.startswith(("ZCSYNCD_", "ZCODE_", "XDG_", "PI_", "CLAUDE_", "DSH_", "LISTEN_", "NOTIFY_")):
             monkeypatch.delenv(name)

@@ -385,6 +385,7 @@ class Handlers:
         reach = self.scope(call.link)
         if params.get("dir") or params.get("cwd"):
             reach = frozenset({(await self._reach(call)).snapshot.directory})
+        self._daemon.pipeline.telling.tell_now()  # the words of what was told a moment ago are still to be taken in
         found = self._daemon.store.memory.finder.find(params["query"], reach, params["limit"])
         hits = [hit for each in found if (hit := self._hit(each, params["query"])) is not None]
         answer: Answer = {"hits": hits}
