@@ -104,6 +104,10 @@ def told_seed(world: World) -> Iterator[None]:
     except BaseException as error:
         steps = "\n  ".join(step for step in world.steps[-MOST_TOLD:])
         error.add_note(f"seed {world.seed} (ZCSYNCD_SEED={world.seed} replays it); steps:\n  {steps}")
+        if world.daemon is not None and (code := world.daemon.process.poll()) is not None:
+            error.add_note(
+                f"the daemon ended with {code}: {world.daemon.said()} {world.daemon.log()[-2000:]}"
+            )
         raise
     finally:
         world.close()
