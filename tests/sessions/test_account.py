@@ -101,7 +101,8 @@ def test_index_texts_are_asked_for_a_start_only():
 
     account = Account()
     for reason in ("attach", "compact"):
-        account.hello(A, cwd="/w", reason=reason, now_ms=T0, journal="j", head=1, index_texts=never)
+        session = account.hello(A, cwd="/w", reason=reason, now_ms=T0, journal="j", head=1, index_texts=never)
+        assert session.index_reads == {}
 
 
 def test_another_journal_is_the_present():

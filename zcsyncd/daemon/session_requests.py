@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from zcsyncd.daemon.readers import now_of, read_of
@@ -24,7 +25,7 @@ from zcsyncd.sessions.account import UNKNOWN, Now, Read, State, is_stamp
 from zcsyncd.sessions.news import ALARM_CODES, Event, News, news
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Mapping
 
     from zcsyncd.bus.connection import Session as Named
     from zcsyncd.bus.server import Call, Link
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 Answer = dict[str, object]
 
 MOST_AT_ONCE = 200
+"""Events that are merged on the loop."""
 EVENTS_AT_A_TIME = 500
 """Events that are read and taken apart before others have their turn."""
 _TOPICS = ("memory/changed", "memory/index")
@@ -158,13 +160,17 @@ class SessionRequests:
         if session.baseline + 1 < daemon.database.oldest:
             # The journal goes no further back: what it has is told, and that the index is another is known by its hash.
             session = replace(session, baseline=daemon.database.oldest - 1)
+        # All of one moment: while the events are read, directories may come and go.
         snapshots: dict[str, Snapshot] = {}
+        indexless: set[str] = set()
         alarms: list[tuple[str, Finding, int]] = []
         for directory in sorted(directories):
             kept = daemon.store.kept.get(directory)
             if kept is None:
                 continue
             snapshots[directory] = kept.snapshot
+            if kept.layout.index_name is None:
+                indexless.add(directory)
             alarms += [
                 (directory, row.finding, row.since_ms)
                 for key, row in kept.rows.items()
@@ -174,8 +180,8 @@ class SessionRequests:
             ]
         head = daemon.database.head
         events = await self._events(session.baseline, head, directories)
-        # Many are merged in a thread: everything that it takes is a value.
-        return await _told(len(events))(
+        merge = partial(
+            news,
             session,
             events,
             snapshots=snapshots,
@@ -184,8 +190,10 @@ class SessionRequests:
             head=head,
             now_ms=daemon.store.clock_ms(),
             grace_ms=daemon.store.grace_ms,
-            indexless={d for d in snapshots if daemon.store.kept[d].layout.index_name is None},
+            indexless=indexless,
         )
+        # Many are merged in a thread: everything that it takes is a value.
+        return merge() if len(events) <= MOST_AT_ONCE else await asyncio.to_thread(merge)
 
     async def _events(self, after: int, head: int, directories: frozenset[str]) -> list[Event]:
         """Give what was told of directories, a few at a time."""
@@ -343,15 +351,6 @@ class SessionRequests:
         if file == kept.layout.index_name:
             return now_of(parse_index(file, content, stat, read_at_ns=0, caps=kept.layout.caps))
         return now_of(parse_fact(file, content, stat, read_at_ns=0))
-
-
-def _told(count: int) -> Callable[..., Awaitable[News]]:
-    """Give what merges so many events: at once, or in a thread."""
-
-    async def merge(*args: Any, **named: Any) -> News:
-        return await asyncio.to_thread(news, *args, **named) if count > MOST_AT_ONCE else news(*args, **named)
-
-    return merge
 
 
 def _as_kept(snapshot: Snapshot, file: str) -> str:

@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING
 from zcsyncd.errors import ZcsyncdError
 from zcsyncd.memory.audit import indexed
 from zcsyncd.memory.audit.finding import shown
-from zcsyncd.memory.audit.names import ENDING, INDEX_NAME, folded, hidden_place, near_base
+from zcsyncd.memory.audit.index_rules import near_files, why_not_indexable
+from zcsyncd.memory.audit.names import ENDING, INDEX_NAME, folded
 from zcsyncd.memory.audit.scene import Scene, set_scene
 from zcsyncd.memory.entry_lines import (
     Sheet,
@@ -374,7 +375,7 @@ def _correct_target(bench: _Bench, finding: Finding) -> _Mended:
     scene = bench.scene()
     if scene.place(target) is not None:
         return "its file is there again"
-    near = _near(scene, target)
+    near = near_files(scene, target)
     if len(near) != 1:
         return (
             f"{len(near)} files come near, and only a person knows which is meant"
@@ -382,17 +383,6 @@ def _correct_target(bench: _Bench, finding: Finding) -> _Mended:
             else "no file comes near: bring it back, or take the entry out"
         )
     return _pointed(bench, target, near[0])
-
-
-def _near(scene: Scene, target: str) -> tuple[str, ...]:
-    """Give the files that a dangling target may mean, as the audit finds them."""
-    facts, strays = scene.snapshot.facts, scene.snapshot.strays
-    return tuple(
-        file
-        for file in scene.places().by_near_base.get(near_base(target), ())
-        if hidden_place(file) is None
-        and (file in facts or (file in strays and strays[file].kind == "other-file"))
-    )
 
 
 def _pointed(bench: _Bench, target: str, place: str) -> _Mended:
@@ -544,7 +534,7 @@ def _add_entries(bench: _Bench, findings: list[Finding]) -> None:
         fact = bench.snapshot.facts.get(finding.file or "")
         if fact is None:
             return "the file is not there any more"
-        why = _why_not_indexable(bench.scene(), fact)
+        why = why_not_indexable(bench.scene(), fact)
         if why is not None:
             return why
         line = _entry_of(fact)
@@ -563,17 +553,6 @@ def _add_entries(bench: _Bench, findings: list[Finding]) -> None:
 
 def _entry_of(fact: Fact) -> str:
     return entry_text(fact.name or "", fact.file, fact.description or "")
-
-
-def _why_not_indexable(scene: Scene, fact: Fact) -> str | None:
-    """Tell why a repair may not write an entry for a fact; None: it may."""
-    if fact.malformed:
-        return "its front matter cannot be read, so there is nothing to write into an entry"
-    if fact.file in scene.names.conflict_copies:
-        return "it is a conflict copy: settle that first"
-    if fact.file in scene.names.exempt:
-        return "it lies under a dot-directory"
-    return None if fact.file.isprintable() else "its name is none that an entry can hold"
 
 
 def _build_index(bench: _Bench, findings: list[Finding]) -> None:
@@ -603,7 +582,7 @@ def _for_index(bench: _Bench) -> tuple[list[str], int]:
     written: list[str] = []
     left = 0
     for file, fact in sorted(bench.snapshot.facts.items()):
-        if _why_not_indexable(bench.scene(), fact) is not None:
+        if why_not_indexable(bench.scene(), fact) is not None:
             continue
         try:
             line = _entry_of(fact)

@@ -125,7 +125,7 @@ def entry_findings(scene: Scene) -> Iterator[Finding]:
 def _dangling(scene: Scene, target: str, entry: Entry) -> Iterator[Finding]:
     if leaves(target) or scene.unknowable(target):
         return
-    near = _near(scene, target)
+    near = near_files(scene, target)
     if not near:
         hint = "take the entry out, or bring the file back"
     elif len(near) == 1:
@@ -144,8 +144,8 @@ def _dangling(scene: Scene, target: str, entry: Entry) -> Iterator[Finding]:
     )
 
 
-def _near(scene: Scene, target: str) -> tuple[str, ...]:
-    """Give the files that the target may mean; what lies under a dot-directory was put away, not moved."""
+def near_files(scene: Scene, target: str) -> tuple[str, ...]:
+    """Give the files that a target may mean; what lies under a dot-directory was put away, not moved."""
     facts, strays = scene.snapshot.facts, scene.snapshot.strays
     return tuple(
         file
@@ -232,14 +232,19 @@ def _how_to_index(scene: Scene, fact: Fact, *, full: bool, meant: Entry | None) 
     return f"add a line: - [title]({fact.file.translate(_QUOTED)}) — description"
 
 
+def why_not_indexable(scene: Scene, fact: Fact) -> str | None:
+    """Tell why a repair may not write an entry for a fact; None: it may."""
+    if fact.malformed:
+        return "its front matter cannot be read, so there is nothing to write into an entry"
+    if fact.file in scene.names.conflict_copies:
+        return "it is a conflict copy: settle that first"
+    if fact.file in scene.names.exempt:
+        return "it lies under a dot-directory"
+    return None if fact.file.isprintable() else "its name is none that an entry can hold"
+
+
 def _indexable(scene: Scene, fact: Fact) -> bool:
-    """Tell whether a repair may write an entry for it."""
-    return (
-        not fact.malformed
-        and fact.file.isprintable()
-        and fact.file not in scene.names.exempt
-        and fact.file not in scene.names.conflict_copies
-    )
+    return why_not_indexable(scene, fact) is None
 
 
 def indexed(snapshot: Snapshot) -> frozenset[str]:
@@ -291,7 +296,7 @@ def _meant_by(scene: Scene) -> dict[str, Entry]:
     meant: dict[str, Entry] = {}
     for target, entry in scene.entries.items():
         if scene.place(target) is None and not leaves(target):
-            near = _near(scene, target)
+            near = near_files(scene, target)
             if len(near) == 1:
                 meant.setdefault(near[0], entry)
     return meant
