@@ -3,7 +3,6 @@
 import contextlib
 import errno
 import os
-import resource
 import socket
 import stat
 import subprocess
@@ -18,6 +17,11 @@ from zcsyncd.memory import exchange, pen
 from zcsyncd.memory.folder import CheckedFolder
 from zcsyncd.memory.pen import Displaced, Pen, make_directory, temp_name
 from zcsyncd.memory.revision import revision
+
+try:
+    import resource
+except ImportError:  # Windows has none; the tests that need it are skipped there
+    resource = None
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells who has a file open for writing")
 
@@ -311,7 +315,7 @@ def make_socket(path):
         os.chdir(here)
 
 
-ODD = [make_symlink, make_dangling, os.mkdir, os.mkfifo, make_socket]
+ODD = [make_symlink, make_dangling, os.mkdir, getattr(os, "mkfifo", None), make_socket]
 
 
 @pytest.mark.usefixtures("either")

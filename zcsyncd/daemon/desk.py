@@ -13,21 +13,19 @@ ourselves, is tried again once; one on what the caller named never is.
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import contextvars
 import hashlib
 import os
 import sys
-import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from zcsyncd.daemon.database import JournalRefused, Transaction
-from zcsyncd.daemon.history import By, Cause, Held, Version
+from zcsyncd.daemon.history import CUT, By, Cause, Held, Version
 from zcsyncd.daemon.readers import now_of
 from zcsyncd.daemon.remembering import Act, file_of
+from zcsyncd.daemon.strokes import Conflicting, Drawing, Stroke
 from zcsyncd.errors import (
     AlreadyExists,
     NotFound,
@@ -39,6 +37,8 @@ from zcsyncd.errors import (
 )
 from zcsyncd.memory.answers import absolute, find_fact, seek_fact
 from zcsyncd.memory.audit import indexed
+from zcsyncd.memory.audit.finding import listed
+from zcsyncd.memory.audit.history_rules import moment
 from zcsyncd.memory.entry_lines import entry_text, has_own, insert, put_back, remove, replace_hook
 from zcsyncd.memory.fact import Fact, FileStat, parse_fact, read_view
 from zcsyncd.memory.front_matter import MENDABLE, compose, one_line
@@ -46,7 +46,16 @@ from zcsyncd.memory.index import Index, parse_index
 from zcsyncd.memory.locks import lives
 from zcsyncd.memory.naming import file_for
 from zcsyncd.memory.past import Loss
-from zcsyncd.memory.pen import Displaced, Existing, Pen, Prepared, living_lock, make_directory, temp_name
+from zcsyncd.memory.pen import (
+    Displaced,
+    Existing,
+    Pen,
+    living_lock,
+    make_directory,
+    temp_name,
+    unmake_directory,
+)
+from zcsyncd.memory.plain import grown
 from zcsyncd.memory.repair import Repair, Skipped, diff, plan
 from zcsyncd.memory.revision import revision
 from zcsyncd.memory.snapshot import Snapshot
@@ -63,13 +72,10 @@ STILL_S = 2.0
 AGREE_S = 2.0
 """How long an act waits for a file that another pen is just writing."""
 AGREE_STEP_S = 0.05
-PEN_BEGINS_S = 0.0005
 MOST_MENDED = 100
 """Findings that one repair mends."""
 REPAIR_BYTES = 128 * 1024
 """A larger index is not repaired: a host shows 25,000 characters of it."""
-MOST_AT_A_TIME = 4
-"""Files that are written at the same time: a disk syncs a few together as fast as one."""
 ENDING = ".md"
 STEPS = (
     "desk.saved",  # what is replaced is saved, and the temporary names are noted
@@ -80,6 +86,7 @@ STEPS = (
 _NO_STAT = FileStat(0, 0, 0, 0)
 
 Answer = dict[str, object]
+_Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,18 +95,6 @@ class Place:
 
     directory: str
     layout: Layout
-
-
-@dataclass(frozen=True, slots=True)
-class Stroke:
-    """One file to be written, or removed, by the pen."""
-
-    file: str
-    content: bytes | None
-    """None: the file goes."""
-    expected: Existing | None
-    """What lies there; None: nothing."""
-    mtime_ns: int | None = None
 
 
 class Desk:
@@ -131,8 +126,7 @@ class Desk:
         _check_layout(place)
 
         async def act() -> Answer:
-            kept = await self._kept_or_made(place)
-            file = await self._file(kept, place, name)
+            file = await self._file(self._here(place), place, name)
             if file is None:
                 file = self._new_file(self._here(place).snapshot, name)
             found = await self._read(place, [file, _index_name(place)])
@@ -178,16 +172,33 @@ class Desk:
                 "revision": self._revision(place, file),
             }
 
-        return await self._pipeline.alone(place.directory, act)
+        async def in_place() -> Answer:
+            if if_revision is not None and not _is_directory(place.directory):
+                _check_revision(place, file_for(name), None, if_revision)
+            return await self._in_place(place, act)
 
-    async def _kept_or_made(self, place: Place) -> Kept:
-        """Give the directory, looked at if it is not known yet, and made if it is not there."""
+        return await self._pipeline.alone(place.directory, in_place)
+
+    async def _in_place(self, place: Place, act: Callable[[], Coroutine[Any, Any, _Result]]) -> _Result:
+        """Do an act in a directory that is made if it is not there, and goes again if nothing was written to it."""
+        made: list[str] = []
+        try:
+            await self._kept_or_made(place, made)
+            return await act()
+        except BaseException:
+            if made:
+                await asyncio.to_thread(unmake_directory, made)
+                await self._pipeline.look_inside(place.directory, place.layout)
+            raise
+
+    async def _kept_or_made(self, place: Place, made: list[str]) -> Kept:
+        """Give the directory, looked at if it is not known yet, and made if it is not there: `made` tells what was."""
         kept = self._store.kept.get(place.directory)
         if kept is not None and not _is_directory(place.directory):
             await self._pipeline.look_inside(place.directory, place.layout)  # that it went is told first
             kept = self._store.kept.get(place.directory)
         if kept is None:
-            await asyncio.to_thread(make_directory, place.directory)
+            made += await asyncio.to_thread(make_directory, place.directory)
             await self._pipeline.look_inside(place.directory, place.layout)
             kept = self._store.kept.get(place.directory)
         if kept is None:
@@ -254,25 +265,35 @@ class Desk:
         _check_layout(place)
 
         async def act() -> Answer:
-            await self._kept_or_made(place)
-            return await self._restore(place, version, if_revision, self._act("restore", by))
+            if not _is_directory(place.directory):
+                self._check_restorable(place, version, None, if_revision)
+            return await self._in_place(
+                place, lambda: self._restore(place, version, if_revision, self._act("restore", by))
+            )
 
         return await self._pipeline.alone(place.directory, act)
 
     async def _restore(self, place: Place, version: Version, if_revision: str | None, act: Act) -> Answer:
         file, index_name = version.file, _index_name(place)
-        content = self._content(version)
         found = await self._read(place, list(dict.fromkeys([file, index_name])))
         there = found[file]
-        _check_revision(place, file, there, if_revision)
-        if content is None and there is None:
-            raise NotFound(f"{absolute(place.directory, file)} is not there, as before that version")
+        content = self._check_restorable(place, version, there, if_revision)
         stroke = self._stroke_back(version, there)
         index_for = self._index_back(place, [stroke])
         index_for(_bytes(found[index_name]))
         left = [] if _is_done(stroke) else [stroke]
         done = await self._strike(place, act, left, index_for, index_first=content is None)
         return self._restored(place, stroke, done.index)
+
+    def _check_restorable(
+        self, place: Place, version: Version, there: Existing | None, if_revision: str | None
+    ) -> bytes | None:
+        """Give the bytes of a version that a file may be given; None: it is to be gone."""
+        content = self._content(version)
+        _check_revision(place, version.file, there, if_revision)
+        if content is None and there is None:
+            raise NotFound(f"{absolute(place.directory, version.file)} is not there, as before that version")
+        return content
 
     def _stroke_back(self, version: Version, there: Existing | None) -> Stroke:
         content = self._content(version)
@@ -351,22 +372,18 @@ class Desk:
                 hint="`history.enabled` in the configuration; saved versions can be restored one by one",
             )
 
-        async def act() -> list[Answer]:
-            versions = self._store.memory.history.last_batch(place.directory)
-            if not versions:
-                raise NotFound(
-                    f"nothing was written to {place.directory} that could be taken back",
-                    hint="`zcsyncd history list` shows what other programs replaced",
-                )
-            await self._kept_or_made(place)
+        async def undo() -> list[Answer]:
+            versions = self._undoable(place)
+            if not _is_directory(place.directory):
+                self._check_untouched(place, versions, {})
+            return await self._in_place(place, lambda: act(versions))
+
+        async def act(versions: Sequence[Version]) -> list[Answer]:
             index_name = _index_name(place)
             found = await self._read(place, list(dict.fromkeys([*(v.file for v in versions), index_name])))
             index = next((version for version in versions if version.file == index_name), None)
             facts = [version for version in versions if version.file != index_name]
-            for version in versions:
-                self._check_untouched(
-                    place, version, found[version.file], alone=version is index and not facts
-                )
+            self._check_untouched(place, versions, found)
             strokes = [self._stroke_back(version, found[version.file]) for version in facts]
             left = [stroke for stroke in strokes if not _is_done(stroke)]
             again = self._act("restore", by)
@@ -374,21 +391,73 @@ class Desk:
                 # Nobody else wrote the index since: it gets its very bytes back.
                 itself = self._stroke_back(index, found[index_name])
                 await self._strike(place, again, [itself, *left], None, index_first=True)
-                answers = [self._restored(place, stroke, _entry_word(stroke)) for stroke in strokes]
-                return [*answers, self._restored(place, itself, "unchanged")]
+                words = _entry_words(place, strokes, _bytes(found[index_name]), itself.content)
+                return [
+                    *self._all_restored(place, strokes, words),
+                    self._restored(place, itself, "unchanged"),
+                ]
             removes = any(stroke.content is None for stroke in left)
             index_for = self._index_back(place, strokes)
-            done = await self._strike(place, again, left, index_for, index_first=removes)
-            return [self._restored(place, stroke, done.index) for stroke in strokes]
+            was = now = _bytes(found[index_name])
 
-        return await self._pipeline.alone(place.directory, act)
+            def noted(present: bytes | None) -> tuple[bytes | None, str]:
+                nonlocal was, now
+                edited, word = index_for(present)
+                was, now = present, present if edited is None else edited
+                return edited, word
+
+            await self._strike(place, again, left, noted, index_first=removes)
+            return self._all_restored(place, strokes, _entry_words(place, strokes, was, now))
+
+        return await self._pipeline.alone(place.directory, undo)
+
+    def _undoable(self, place: Place) -> list[Version]:
+        """Give what our last act on a directory replaced.
+
+        Raises:
+            NotFound: there was no act.
+            Refused: not all that it replaced is saved, so that only a part of it could be taken back.
+        """
+        history = self._store.memory.history
+        versions, broken = history.last_batch(place.directory), history.broken_act(place.directory)
+        hint = "`zcsyncd history list` shows what is saved, and `zcsyncd history restore` gives one file a version back"
+        if broken is not None and broken.unkept:
+            files = listed(file for file in broken.unkept if file) or "a file that was purged"
+            raise Refused(
+                f"the last act on {place.directory}, a {broken.reason} of {files} at {moment(broken.at_ms)}, was done "
+                "while the history was switched off, and cannot be taken back",
+                hint=hint,
+            )
+        only_index = all(version.file == place.layout.index_name for version in versions)
+        if broken is not None or (only_index and any(version.became == CUT for version in versions)):
+            raise Refused(
+                f"the last act on {place.directory} cannot be taken back as a whole, so nothing was changed: what it "
+                "replaced was purged, or went by age or for want of room",
+                hint=hint,
+            )
+        if not versions:
+            raise NotFound(
+                f"nothing was written to {place.directory} that could be taken back",
+                hint="`zcsyncd history list` shows what other programs replaced",
+            )
+        return versions
+
+    def _all_restored(self, place: Place, strokes: Sequence[Stroke], words: Sequence[str]) -> list[Answer]:
+        return [self._restored(place, stroke, word) for stroke, word in zip(strokes, words, strict=True)]
 
     def _check_untouched(
-        self, place: Place, version: Version, there: Existing | None, *, alone: bool
+        self, place: Place, versions: Sequence[Version], found: Mapping[str, Existing | None]
     ) -> None:
-        """Refuse to take back what somebody changed since; what is as before the act already is taken back."""
-        is_index = version.file == _index_name(place)
-        if _hash(there) not in (version.became, version.hash) and (alone or not is_index):
+        """Refuse to take back what somebody changed since; what is as before the act already is taken back.
+
+        `found`: what is there; a file that it does not name is not. An index that others wrote to as well is edited.
+        """
+        index_name = _index_name(place)
+        facts = [version for version in versions if version.file != index_name]
+        for version in facts or versions:
+            there = found.get(version.file)
+            if _hash(there) in (version.became, version.hash):
+                continue
             raise RevisionConflict(
                 f"{absolute(place.directory, version.file)} was written again since the act that would be taken back",
                 hint=f"`zcsyncd history restore {version.saved}` gives it that version all the same",
@@ -583,19 +652,20 @@ class Desk:
 
     async def _draw(
         self, place: Place, act: Act, strokes: Sequence[Stroke]
-    ) -> tuple[list[str], _Conflicting | None]:
+    ) -> tuple[list[str], Conflicting | None]:
         """Save what is replaced, write, take in what was written."""
         temps = {stroke.file: temp_name(stroke.file) for stroke in strokes}
         self._save_before(place, strokes, temps)
         await step("desk.saved")
-        drawing = asyncio.create_task(asyncio.to_thread(_draw_all, place.directory, strokes, temps))
+        parsed = _parsed(place, strokes, self._here(place).snapshot.index)
+        drawing = Drawing(place.directory, strokes, temps)
         try:
-            # While the disk is at it; the pen's thread must have begun, or it would wait for this.
-            await asyncio.wait({drawing}, timeout=PEN_BEGINS_S)
-            parsed = _parsed(place, strokes)
+            placed = await drawing.placed
+            self._take(place, act, placed.drawn, parsed)
         finally:
-            drawn, conflict = await drawing
+            failed = await drawing.over
         await step("desk.drawn")
+        conflict = placed.conflict or failed
         if (
             conflict is not None
             and isinstance(conflict.error, Displaced)
@@ -612,9 +682,9 @@ class Desk:
                 mtime_ns=aside.stat.mtime_ns,
                 at_ms=now_ms,
             )
-        self._take(place, act, drawn, temps, parsed)
+        self._commit(place, temps, [stroke.file for stroke, _ in placed.drawn])
         await step("desk.taken")
-        return [stroke.file for stroke, _ in drawn], conflict
+        return [stroke.file for stroke, _ in placed.drawn], conflict
 
     def _save_before(self, place: Place, strokes: Sequence[Stroke], temps: Mapping[str, str]) -> None:
         store = self._store
@@ -652,14 +722,14 @@ class Desk:
         place: Place,
         act: Act,
         drawn: Sequence[tuple[Stroke, FileStat | None]],
-        temps: Mapping[str, str],
         parsed: Mapping[str, Fact | Index],
     ) -> None:
-        """Take in what the pen did, as nobody else's doing, and tell it.
+        """Take in what the pen did, as nobody else's doing.
 
         `parsed`: what was written, but for its stat.
         """
-        store = self._store
+        if not drawn:
+            return
         before = self._here(place).snapshot
         facts, index = dict(before.facts), before.index
         now_ns = time.time_ns()
@@ -676,17 +746,26 @@ class Desk:
                 index = written
             else:
                 facts[stroke.file] = written
+        after = replace(before, facts=facts, index=index)
+        self._store.take(
+            after,
+            place.layout,
+            files=frozenset(stroke.file for stroke, _ in drawn),
+            contents=contents,
+            act=act,
+        )
+
+    def _commit(self, place: Place, temps: Mapping[str, str], written: Sequence[str]) -> None:
+        """Tell what was taken in, and that no temporary file is left."""
+        store = self._store
         for file, temp in temps.items():
             store.work.drop_temp(_temp_path(place, file, temp))
-        if drawn:
-            after = replace(before, facts=facts, index=index)
-            files = frozenset(stroke.file for stroke, _ in drawn)
-            store.take(after, place.layout, files=files, contents=contents, act=act)
         self._pipeline.telling.found(place.directory)
         try:
             store.commit_or_raise()
+            store.raise_refusal()  # it may have been somebody else who wrote, in vain, what was taken in
         except ZcsyncdError as error:
-            raise _told_so_far(error, [stroke.file for stroke, _ in drawn]) from error
+            raise _told_so_far(error, written) from error
 
 
 async def step(name: str) -> None:
@@ -698,26 +777,20 @@ class _Done:
     index: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Conflicting:
-    """The stroke that could not be made."""
-
-    file: str
-    error: ZcsyncdError
-
-
-def _parsed(place: Place, strokes: Sequence[Stroke]) -> dict[str, Fact | Index]:
-    """Read what is being written, as a look would; its stat is not known yet."""
+def _parsed(place: Place, strokes: Sequence[Stroke], known: Index | None) -> dict[str, Fact | Index]:
+    """Read what is to be written, as a look would; its stat is not known yet. `known`: the index before."""
     parsed: dict[str, Fact | Index] = {}
     for stroke in strokes:
-        if stroke.content is None:
+        file, content, caps = stroke.file, stroke.content, place.layout.caps
+        if content is None:
             continue
-        if stroke.file == place.layout.index_name:
-            parsed[stroke.file] = parse_index(
-                stroke.file, stroke.content, _NO_STAT, read_at_ns=0, caps=place.layout.caps
-            )
-        else:
-            parsed[stroke.file] = parse_fact(stroke.file, stroke.content, _NO_STAT, read_at_ns=0)
+        if file != place.layout.index_name:
+            parsed[file] = parse_fact(file, content, _NO_STAT, read_at_ns=0)
+            continue
+        longer = None
+        if known is not None and stroke.expected is not None:
+            longer = grown(known, stroke.expected.content, content, _NO_STAT, read_at_ns=0, caps=caps)
+        parsed[file] = longer or parse_index(file, content, _NO_STAT, read_at_ns=0, caps=caps)
     return parsed
 
 
@@ -728,86 +801,6 @@ def _is_directory(path: str) -> bool:
 def _read_all(directory: str, files: Sequence[str]) -> dict[str, Existing | None]:
     with Pen(directory) as pen:
         return {file: pen.read(file) for file in files}
-
-
-def _draw_all(
-    directory: str, strokes: Sequence[Stroke], temps: Mapping[str, str]
-) -> tuple[list[tuple[Stroke, FileStat | None]], _Conflicting | None]:
-    """Make strokes until one fails; give those that were made, each with what stat says of the file.
-
-    What is to be written is written beside its place, all at a time, before the first stroke; the names of one
-    folder are put on the disk once, behind its last stroke.
-    """
-    drawn: list[tuple[Stroke, FileStat | None]] = []
-    folders: dict[str, str] = {}
-    conflict = None
-    with contextlib.ExitStack() as stack:
-        pen = stack.enter_context(Pen(directory))
-        ready = _prepared(pen, strokes, temps)
-        for one in ready:
-            if isinstance(one, Prepared):
-                stack.enter_context(one)
-        for stroke, one in zip(strokes, ready, strict=True):
-            try:
-                stat = _draw_one(pen, stroke, one, temps[stroke.file])
-            except ZcsyncdError as error:
-                conflict = _Conflicting(stroke.file, error)
-                break
-            drawn.append((stroke, stat))
-            folders[stroke.file.rpartition("/")[0]] = stroke.file
-        for file in folders.values():
-            try:
-                pen.sync(file)
-            except ZcsyncdError as error:
-                conflict = conflict or _Conflicting(file, error)
-    return drawn, conflict
-
-
-def _prepared(
-    pen: Pen, strokes: Sequence[Stroke], temps: Mapping[str, str]
-) -> list[Prepared | BaseException | None]:
-    """Prepare strokes, each in a thread of its own but the last; None for a removal, what was raised for a failure."""
-    ready: list[Prepared | BaseException | None] = [None] * len(strokes)
-
-    def prepare(number: int) -> None:
-        stroke = strokes[number]
-        if stroke.content is None:
-            return
-        try:
-            if stroke.expected is None:
-                pen.make_folders(stroke.file)
-            ready[number] = pen.prepare(
-                stroke.file,
-                stroke.content,
-                expected=stroke.expected,
-                temp=temps[stroke.file],
-                mtime_ns=stroke.mtime_ns,
-            )
-        except BaseException as error:  # noqa: BLE001 - raised where the stroke is made
-            ready[number] = error
-
-    for first in range(0, len(strokes), MOST_AT_A_TIME):
-        numbers = range(first, min(first + MOST_AT_A_TIME, len(strokes)))
-        others = [
-            threading.Thread(target=contextvars.copy_context().run, args=(prepare, number))
-            for number in numbers[:-1]
-        ]
-        for other in others:
-            other.start()
-        prepare(numbers[-1])
-        for other in others:
-            other.join()
-    return ready
-
-
-def _draw_one(pen: Pen, stroke: Stroke, ready: Prepared | BaseException | None, temp: str) -> FileStat | None:
-    if isinstance(ready, BaseException):
-        raise ready
-    if ready is not None:
-        return ready.put()
-    assert stroke.expected is not None
-    pen.remove(stroke.file, expected=stroke.expected, temp=temp, sync=False)
-    return None
 
 
 def _told_so_far(error: ZcsyncdError, done: Sequence[str]) -> ZcsyncdError:
@@ -929,6 +922,24 @@ def _is_done(stroke: Stroke) -> bool:
     return stroke.content == _bytes(stroke.expected)
 
 
-def _entry_word(stroke: Stroke) -> str:
-    """Give the wire's word for what a fact's coming or going does to its entry."""
-    return "removed" if stroke.content is None else "updated" if stroke.expected else "inserted"
+def _entry_words(place: Place, strokes: Sequence[Stroke], was: bytes | None, now: bytes | None) -> list[str]:
+    """Give the wire's words for what became of the entries of some facts, by the index before and after."""
+    before, after = (_entries_in(place, content) for content in (was, now))
+    words = []
+    for stroke in strokes:
+        old, new = before.get(stroke.file, []), after.get(stroke.file, [])
+        words.append(
+            "unchanged" if old == new else "inserted" if not old else "removed" if not new else "updated"
+        )
+    return words
+
+
+def _entries_in(place: Place, content: bytes | None) -> dict[str, list[tuple[str, str]]]:
+    """Give the entries of an index that the model sees, title and hook, by target."""
+    found: dict[str, list[tuple[str, str]]] = {}
+    if content is not None:
+        index = parse_index(_index_name(place), content, _NO_STAT, read_at_ns=0, caps=place.layout.caps)
+        for entry in index.entries:
+            if not entry.hidden:
+                found.setdefault(entry.target, []).append((entry.title, entry.hook))
+    return found

@@ -24,6 +24,7 @@ from zcsyncd.memory.entries import MAX_HOOK_CHARS, MAX_TITLE_CHARS, Entry, Page,
 from zcsyncd.memory.injection import Stripped, strip
 from zcsyncd.memory.links import MAX_TARGET_CHARS, Link, leaves, legible, links, local_path, loose_link
 from zcsyncd.memory.past import Loss
+from zcsyncd.memory.plain import append
 from zcsyncd.memory.text import MARK, decode, well_formed
 
 INDEX_NAME = "MEMORY.md"
@@ -322,7 +323,7 @@ def insert(content: bytes | None, line: str) -> bytes:
     Raises:
         Refused: the index is not UTF-8, or no place was found where the entry is seen and all else stays.
     """
-    return with_entry(read_sheet(content or b""), line).content
+    return append(content or b"", line) or with_entry(read_sheet(content or b""), line).content
 
 
 def with_entry(sheet: Sheet, line: str) -> Sheet:

@@ -159,7 +159,7 @@ def entry_changes(before: Index | None, after: Index | None) -> EntryChanges:
     """
     if any(index is not None and index.encoding is None for index in (before, after)):
         return EntryChanges()
-    was, now = _by_target(before), _by_target(after)
+    was, now = _by_target(_from_difference(before, after)), _by_target(_from_difference(after, before))
     added: list[Entry] = []
     removed: list[Entry] = []
     changed: list[Entry] = []
@@ -177,9 +177,21 @@ def entry_changes(before: Index | None, after: Index | None) -> EntryChanges:
     )
 
 
-def _by_target(index: Index | None) -> dict[str, list[Entry]]:
+def _from_difference(index: Index | None, other: Index | None) -> Sequence[Entry]:
+    """Give an index's entries from the first on that is another: an index mostly grows at its end."""
+    here = index.entries if index else ()
+    there = other.entries if other else ()
+    same = 0
+    for one, two in zip(here, there, strict=False):
+        if one != two:
+            break
+        same += 1
+    return here[same:]
+
+
+def _by_target(entries: Iterable[Entry]) -> dict[str, list[Entry]]:
     found: dict[str, list[Entry]] = {}
-    for entry in index.entries if index else ():
+    for entry in entries:
         if not entry.hidden:
             found.setdefault(entry.target, []).append(entry)
     return found
@@ -237,7 +249,7 @@ def _swallow_remarks(page: Page, stripped: Stripped) -> list[Remark]:
 
 def _cap_remarks(page: Page, injection: Injection, caps: Caps, cut_line: int) -> list[Remark]:
     if not injection.over:
-        return _near_remarks(injection, caps)
+        return near_remarks(injection, caps)
     lost = page.unseen(page.beyond)
     what = f"so it never sees {_listed(lost)}" if lost else "but no entry is lost by it"
     seen = f"from line {cut_line} on the model gets nothing, {what}"
@@ -252,7 +264,8 @@ def _cap_remarks(page: Page, injection: Injection, caps: Caps, cut_line: int) ->
     return remarks
 
 
-def _near_remarks(injection: Injection, caps: Caps) -> list[Remark]:
+def near_remarks(injection: Injection, caps: Caps) -> list[Remark]:
+    """Say that an index within the caps will soon be over them; empty when it will not."""
     near = []
     if injection.lines * 100 >= caps.lines * NEAR_CAP_PERCENT:
         near.append(f"{injection.lines} of {caps.lines} lines")

@@ -34,7 +34,15 @@ from zcsyncd.errors import NotFound, Refused, RevisionConflict, TooLarge, Zcsync
 from zcsyncd.memory.disk import MAX_BYTES
 from zcsyncd.memory.exchange import Unsupported
 from zcsyncd.memory.fact import FileStat
-from zcsyncd.memory.folder import Existing, Folder, make_directory, no_zero, not_written, stat_of
+from zcsyncd.memory.folder import (
+    Existing,
+    Folder,
+    make_directory,
+    no_zero,
+    not_written,
+    stat_of,
+    unmake_directory,
+)
 from zcsyncd.memory.locks import living_lock
 from zcsyncd.memory.revision import revision
 from zcsyncd.memory.temps import sweep, temp_name
@@ -50,6 +58,7 @@ __all__ = [
     "step",
     "sweep",
     "temp_name",
+    "unmake_directory",
 ]
 
 STEPS = (
@@ -162,6 +171,7 @@ class Pen:
         with self.prepare(
             file, content, expected=expected, temp=temp, mtime_ns=mtime_ns, mode=mode
         ) as prepared:
+            prepared.sync()
             stat = prepared.put()
         if sync:
             self.sync(file)
@@ -177,9 +187,9 @@ class Pen:
         mtime_ns: int | None = None,
         mode: int | None = None,
     ) -> Prepared:
-        """Write a file under its temporary name and sync it: the long half of `replace`, which waits for nobody.
+        """Write a file under its temporary name: the half of `replace` that waits for nobody.
 
-        Several may be prepared at a time, in threads: a disk syncs two files together as fast as one.
+        Several may be prepared before the first is synced: the disk then takes the others along.
 
         Raises: as `replace`.
         """
@@ -291,7 +301,7 @@ class Pen:
 
 
 class Prepared:
-    """A file that is written and synced under its temporary name, as a context manager: unless put, it is removed."""
+    """A file that is written under its temporary name, as a context manager: unless put, it is removed."""
 
     def __init__(self, pen: Pen, folder: Folder, name: str, expected: Existing | None, draft: _Draft) -> None:
         self._pen = pen
@@ -300,8 +310,17 @@ class Prepared:
         self._expected = expected
         self._draft = draft
 
+    def sync(self) -> None:
+        """Have the file's bytes on the disk; `put` is to follow.
+
+        Raises: as `Pen.replace`.
+        """
+        path = self._folder.named(self._name)
+        with _told(path, _conflict(path, None)):
+            self._draft.sync()
+
     def put(self) -> FileStat:
-        """Put the file in its place in one step, if that still is what was expected; `Pen.sync` is to follow.
+        """Put the synced file in its place in one step, if that still is what was expected; `Pen.sync` is to follow.
 
         Raises: as `Pen.replace`.
         """
@@ -336,23 +355,28 @@ class _Draft:
         self._folder = folder
         self._temp = temp
         self._descriptor = folder.make_file(temp)
+        self._content = b""
         self._ours = True
         """The temporary name is there, and what lies under it is nobody else's."""
         self._known: Existing | None = None
         self._status: os.stat_result | None = None
 
     def fill(self, content: bytes, mode: int | None, mtime_ns: int | None) -> None:
-        """Write, dress and sync it."""
+        """Write and dress it."""
+        self._content = content
         step("temp-made")
         rest = memoryview(content)
         while rest:
             rest = rest[os.write(self._descriptor, rest) :]
         self._folder.dress(self._descriptor, self._temp, mode, mtime_ns)
         step("written")
+
+    def sync(self) -> None:
+        """Have its bytes on the disk."""
         os.fsync(self._descriptor)
         step("synced")
         status = os.fstat(self._descriptor)
-        self._known = Existing(content, stat_of(status), stat_bits.S_IMODE(status.st_mode) & 0o777)
+        self._known = Existing(self._content, stat_of(status), stat_bits.S_IMODE(status.st_mode) & 0o777)
         if not self._folder.KEEPS_OPEN:
             self.close()
 

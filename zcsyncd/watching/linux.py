@@ -148,6 +148,14 @@ class Inotify:
             if base is None or branch.tree.base == base:
                 yield from self._walk(branch.root, tell=True)
 
+    def has_told(self, directory: str) -> bool:
+        """Tell whether an event ever came from the tree that a directory lies in: some file systems are silent."""
+        return any(
+            branch.last_event_at is not None
+            and (directory == branch.tree.base or directory.startswith(branch.tree.base + os.sep))
+            for branch in self._branches.values()
+        )
+
     def states(self) -> list[TreeState]:
         """Tell how each tree is watched."""
         return [

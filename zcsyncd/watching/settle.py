@@ -35,6 +35,8 @@ class Settled:
     whole: bool = False
     lost: bool = False
     """The directory that was there is gone, whatever is there now: one removed and made again is another."""
+    lost_at: float = field(default=float("inf"), compare=False)
+    """When that was noticed, on the settler's clock; what was first seen after it is the one that came since."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,8 @@ class Unsure:
     moved, and the system does not tell what lies in it); `flush` (a barrier over a base whose events have no
     order); `canary` (the watcher did not answer in time)."""
     base: str | None = None
+    noticed_at: float = field(default=float("inf"), compare=False)
+    """On the watch's clock; what was first seen after it was not there then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +83,7 @@ class _Area:
     paths: dict[str, _Wait] = field(default_factory=dict)
     whole: _Wait | None = None
     lost: bool = False
+    lost_at: float = 0.0
 
 
 class Settler:
@@ -104,6 +109,16 @@ class Settler:
     def __len__(self) -> int:
         """Count what waits: paths and whole directories, without holds."""
         return self._alive
+
+    def settle_by(self, quiet_s: float, longest_s: float) -> None:
+        """Go by other quiet times from now on."""
+        self._quiet_s, self._longest_s = quiet_s, longest_s
+
+    def waits_for(self, directory: str) -> bool:
+        """Tell whether anything in a directory waits, or is held."""
+        area = self._areas.get(directory)
+        waits = area is not None and bool(area.paths or area.whole)
+        return waits or any(held == directory for held, _ in self._holds)
 
     def touch(
         self, directory: str, path: str, now: float, *, final: bool = False, weak: bool = False
@@ -134,7 +149,8 @@ class Settler:
         `lost`: the memory directory that was there is gone.
         """
         area = self._areas.setdefault(directory, _Area())
-        area.lost |= lost
+        if lost:
+            area.lost, area.lost_at = True, now
         if area.whole is None:
             area.whole = self._begin(directory, None, now)
         if lost:
@@ -163,7 +179,7 @@ class Settler:
         """Take what may be believed at `now`, one record per directory, longest waiting first."""
         paths: dict[str, set[str]] = {}
         wholes: set[str] = set()
-        lost: set[str] = set()
+        lost: dict[str, float] = {}
         for wait in self._ripe(now):
             found = paths.setdefault(wait.directory, set())
             area = self._areas[wait.directory]
@@ -171,7 +187,7 @@ class Settler:
                 wholes.add(wait.directory)
                 area.whole = None
                 if area.lost:
-                    lost.add(wait.directory)
+                    lost[wait.directory] = area.lost_at
                     area.lost = False
             else:
                 found.add(wait.path)
@@ -189,7 +205,13 @@ class Settler:
                 # It is being written, and comes in its own time; until then the hold stands for it.
                 self._holds[directory, path] = writing.due
         return [
-            Settled(directory, frozenset(found), directory in wholes, directory in lost)
+            Settled(
+                directory,
+                frozenset(found),
+                directory in wholes,
+                directory in lost,
+                lost.get(directory, float("inf")),
+            )
             for directory, found in paths.items()
         ]
 
