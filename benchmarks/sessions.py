@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import selectors
 import socket
-import tempfile
-import threading
+import subprocess
+import sys
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from typing import Self
 
 from benchmarks.home import Home
-from benchmarks.processes import Zcsyncd
-from benchmarks.result import Row, median, ms
+from benchmarks.processes import Process, Zcsyncd
+from benchmarks.result import Row, median, ms, percentile
 from zcsyncd.bus.client import Client
 
 DIRECTORIES, FACTS = 10, 50
@@ -69,116 +69,122 @@ def _took(client: Client, method: str, params: dict[str, object]) -> float:
 
 def _fan_out(daemon: Zcsyncd, home: Home, events: int) -> Row:
     """Measure from the first subscriber's receipt to the last one's: what comes before is the way of the save."""
-    lines: list[bytes] = []
-    ours = _spread(daemon.address, home, events, lines)
-    bare = _bare_spread(lines)
-    return Row(
-        f"one event to {SUBSCRIBERS} subscribers, from the first one's receipt to the last one's, median of {events}",
-        ms(median(ours)),
-        f"bare asyncio fan-out of the same bytes: {ms(median(bare))}",
-        median(ours) / median(bare),
-        "≤ 2×",
-        median(ours) <= 2 * median(bare),
-    )
-
-
-def _spread(address: str, home: Home, events: int, lines: list[bytes]) -> list[float]:
     subscribe = {
         "jsonrpc": "2.0",
         "id": 1,
         "method": "events.subscribe",
         "params": {"topics": ["memory/changed"]},
     }
-    sockets = [_subscriber(address, json.dumps(subscribe).encode() + b"\n") for _ in range(SUBSCRIBERS)]
+    question = json.dumps(subscribe).encode() + b"\n"
+    ours, bare = [], []
+    with (
+        _BareFanOut(home) as peer,
+        closing(_Crowd(daemon.address, question)) as crowd,
+        closing(_Crowd(peer.address)) as other_crowd,
+        Client(daemon.address, timeout_s=30) as client,
+    ):
+        peer.wait_until_full()
+        for number in range(-1, events):  # the first turn warms both up
+            took, line = crowd.spread(lambda number=number: _save(home, number))
+            # What the daemon still does for the save must disturb neither the other's turn nor its own next one.
+            client.call("daemon.flush")
+            other_took, _ = other_crowd.spread(lambda line=line: peer.send(line))
+            if number >= 0:
+                ours.append(took)
+                bare.append(other_took)
+    return Row(
+        f"one event to {SUBSCRIBERS} subscribers, from the first one's receipt to the last one's, median of {events}",
+        f"{ms(median(ours))}, p90 {ms(percentile(ours, 0.9))}",
+        f"bare asyncio fan-out of the same bytes: {ms(median(bare))}, p90 {ms(percentile(bare, 0.9))}",
+        median(ours) / median(bare),
+        "≤ 2×",
+        median(ours) <= 2 * median(bare),
+    )
+
+
+def _save(home: Home, number: int) -> None:
     path = os.path.join(home.directories[0], home.names[0])
     with open(path, encoding="utf-8") as file:
         text = file.read()
-    found = []
-    for number in range(events):
-        temporary = f"{path}.tmp.{os.getpid()}.0123456789ab"
-        with open(temporary, "w", encoding="utf-8") as file:
-            file.write(f"{text}\n{number}\n")
-        os.rename(temporary, path)
-        took, line = _receive(sockets)
-        found.append(took)
-        lines.append(line)
-    for each in sockets:
-        each.close()
-    return found
+    temporary = f"{path}.tmp.{os.getpid()}.0123456789ab"
+    with open(temporary, "w", encoding="utf-8") as file:
+        file.write(f"{text.partition('Turn ')[0]}Turn {number}\n")
+    os.rename(temporary, path)
 
 
-def _subscriber(address: str, line: bytes) -> socket.socket:
+class _Crowd:
+    """A hundred subscribers that wait for a line each; one process, which sees to whoever has got something."""
+
+    def __init__(self, address: str, question: bytes = b"") -> None:
+        self._selector = selectors.DefaultSelector()
+        for _ in range(SUBSCRIBERS):
+            self._selector.register(_subscriber(address, question), selectors.EVENT_READ)
+
+    def spread(self, cause: Callable[[], None]) -> tuple[float, bytes]:
+        """Cause one line; give the milliseconds between its first receipt and its last, and the line."""
+        got: dict[int, bytes] = {}
+        whole = 0
+        first = 0.0
+        cause()
+        while whole < SUBSCRIBERS:
+            ready = self._selector.select(10)
+            if not ready:
+                raise RuntimeError(f"only {whole} of {SUBSCRIBERS} subscribers were told")
+            first = first or time.perf_counter()
+            for key, _ in ready:
+                got[key.fd] = got.get(key.fd, b"") + key.fileobj.recv(65_536)
+                whole += got[key.fd].endswith(b"\n")
+        took = (time.perf_counter() - first) * 1000
+        if len({line.partition(b'"topic"')[2] for line in got.values()}) != 1:
+            raise RuntimeError("they were not told the same")
+        return took, next(iter(got.values()))
+
+    def close(self) -> None:
+        for key in tuple(self._selector.get_map().values()):
+            key.fileobj.close()
+        self._selector.close()
+
+
+def _subscriber(address: str, question: bytes) -> socket.socket:
     made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     made.connect(address)
-    made.sendall(line)
-    answer = b""
-    while not answer.endswith(b"\n"):
-        answer += made.recv(65_536)
+    if question:
+        made.sendall(question)
+        answer = b""
+        while not answer.endswith(b"\n"):
+            answer += made.recv(65_536)
     return made
 
 
-def _receive(sockets: list[socket.socket]) -> tuple[float, bytes]:
-    """Take one line from each; give the milliseconds between the first receipt and the last, and a line."""
-    selector = selectors.DefaultSelector()
-    waiting: dict[socket.socket, bytes] = dict.fromkeys(sockets, b"")
-    for each in sockets:
-        selector.register(each, selectors.EVENT_READ)
-    first = line = None
-    while waiting:
-        for key, _ in selector.select(10):
-            each = key.fileobj
-            first = first or time.perf_counter()
-            waiting[each] += each.recv(65_536)
-            if waiting[each].endswith(b"\n"):
-                line = waiting.pop(each)
-                selector.unregister(each)
-    selector.close()
-    assert first is not None
-    assert line is not None
-    return (time.perf_counter() - first) * 1000, line
+class _BareFanOut(Process):
+    """A loop of asyncio in a process of its own that writes what it is sent to whoever is connected, and no more."""
 
+    kind = "bare-fan-out"
 
-def _bare_spread(lines: list[bytes]) -> list[float]:
-    """The same bytes by a loop that does nothing else, to as many connections."""
-    with tempfile.TemporaryDirectory() as place:
-        address = os.path.join(place, "s")
-        ready, go = threading.Event(), threading.Semaphore(0)
-        thread = threading.Thread(target=asyncio.run, args=(_serve(address, lines, ready, go),))
-        thread.start()
-        ready.wait(10)
-        sockets = []
-        for _ in range(SUBSCRIBERS):
-            made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-            made.connect(address)
-            sockets.append(made)
-        found = []
-        for _ in lines:
-            go.release()
-            found.append(_receive(sockets)[0])
-        for each in sockets:
-            each.close()
-        thread.join(10)
-        return found
+    def __init__(self, home: Home) -> None:
+        self.address = os.path.join(home.run, "bare.sock")
+        argv = [sys.executable, "-m", "benchmarks.bare_fan_out", self.address, str(SUBSCRIBERS)]
+        super().__init__(home, argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self._expect(b"ready\n")
 
+    def wait_until_full(self) -> None:
+        """Wait until all are connected."""
+        self._expect(b"full\n")
 
-async def _serve(address: str, lines: list[bytes], ready: threading.Event, go: threading.Semaphore) -> None:
-    writers: list[asyncio.StreamWriter] = []
-    full = asyncio.Event()
+    def send(self, line: bytes) -> None:
+        """Have a line written to all."""
+        self.child.stdin.write(line)
+        self.child.stdin.flush()
 
-    def connected(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writers.append(writer)
-        if len(writers) == SUBSCRIBERS:
-            full.set()
+    def _expect(self, word: bytes) -> None:
+        if self.child.stdout.readline() != word:
+            self.end()
+            raise RuntimeError(f"the bare fan-out did not start: {self.words()}")
 
-    server = await asyncio.start_unix_server(connected, address, backlog=SUBSCRIBERS)
-    ready.set()
-    await full.wait()
-    for line in lines:
-        await asyncio.to_thread(go.acquire)
-        for writer in writers:
-            writer.write(line)
-    for writer in writers:
-        await writer.drain()
-    server.close()
-    for writer in writers:
-        writer.close()
+    def end(self) -> None:
+        self.child.stdin.close()
+        super().end()
+        self.child.stdout.close()
+
+    def __enter__(self) -> Self:
+        return self

@@ -1,9 +1,10 @@
-"""A real bus on a real socket, in a thread of its own, answering with small functions."""
+"""A real bus on a real socket (on Windows a real pipe), in a thread of its own, answering with small functions."""
 
 from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import sys
 import threading
 from collections.abc import Callable, Coroutine
 from pathlib import Path
@@ -17,13 +18,14 @@ from zcsyncd.bus.server import Call, Server
 from zcsyncd.bus.unix import bind_socket, same_user
 
 TIMEOUT_S = 20.0
+WINDOWS = sys.platform == "win32"
 
 
 class BusThread:
     """Server, hub and journal; `publish` is what the daemon's store does."""
 
     def __init__(self, directory: Path, admits: Callable[..., bool] = same_user) -> None:
-        self.address = str(directory / "bus.sock")
+        self.address = rf"\\.\pipe\{directory.name}" if WINDOWS else str(directory / "bus.sock")
         self.journal = FakeJournal()
         self.release = threading.Event()
         self.calls: list[str] = []
@@ -74,7 +76,10 @@ class BusThread:
     async def _start(self) -> None:
         self.hub = Hub(self.journal, lambda: 1_796_055_660_000)
         self.server = Server(self._answer, self.hub, admits=self._admits)
-        await self.server.serve(bind_socket(self.address))
+        if WINDOWS:
+            self.server.serve_pipe(self.address)
+        else:
+            await self.server.serve(bind_socket(self.address))
 
     async def _tasks(self) -> list[str]:
         me = asyncio.current_task()

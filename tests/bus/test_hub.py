@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.bus.fake_journal import FakeJournal
 from zcsyncd.bus.codec import encode_answer
@@ -305,3 +308,107 @@ def test_a_hub_begins_where_the_journal_is() -> None:
     socket = FakeSocket(hub)
     assert socket.subscribe(since="j1:3") == (1, "j1:3")
     assert socket.take() == [("memory/changed", "j1:4"), ("memory/changed", "j1:5")]
+
+
+class PumpingHub(Hub):
+    """A hub without the short cut: everything goes by `pump`."""
+
+    def _hand_over(self, connection: Connection, events: Sequence[StoredEvent]) -> bool:
+        del connection, events
+        return False
+
+
+class Bytes(FakeSocket):
+    """A connection of which the test sees the bytes."""
+
+    def __init__(self, hub: Hub) -> None:
+        self.bytes = b""
+        super().__init__(hub)
+
+    def _write(self, data: bytes) -> None:
+        self.bytes += data
+        super()._write(data)
+
+
+TOPICS = ("memory/changed", "memory/index", "read-state/read")
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("announce"), st.lists(st.sampled_from(TOPICS), min_size=1, max_size=4)),
+        st.tuples(st.just("journal"), st.sampled_from(TOPICS)),
+        st.tuples(
+            st.just("subscribe"), st.integers(0, 2), st.sampled_from(("*", "memory/*", "none")), st.booleans()
+        ),
+        st.tuples(st.just("hold"), st.integers(0, 2)),
+        st.tuples(st.just("answer"), st.integers(0, 2)),
+        st.tuples(st.just("fill"), st.integers(0, 2)),
+        st.tuples(st.just("drain"), st.integers(0, 2)),
+    ),
+    max_size=25,
+)
+
+
+@given(STEPS)
+def test_the_short_cut_writes_what_pump_would(steps: list[tuple]) -> None:
+    """Whatever full sockets, late subscriptions and waiting answers there are: the same bytes, in the same order."""
+    written = []
+    for kind in (Hub, PumpingHub):
+        journal = FakeJournal()
+        hub = kind(journal, lambda: CLOCK_MS)
+        sockets = [Bytes(hub) for _ in range(3)]
+        for step in steps:
+            play(step, hub, journal, sockets)
+        for each in sockets:
+            each.drain()
+        written.append([each.bytes for each in sockets])
+    assert written[0] == written[1]
+
+
+def play(step: tuple, hub: Hub, journal: FakeJournal, sockets: list[Bytes]) -> None:
+    what, first, *more = step
+    if what == "announce":
+        hub.announce([journal.add(topic) for topic in first])
+    elif what == "journal":
+        journal.add(first)
+    elif what == "subscribe" and sockets[first].connection.pending is None:
+        sockets[first].subscribe(more[0], since="j1:0" if more[1] else None)
+    elif what == "hold":
+        hub.subscribe(sockets[first].connection, ["*"], lambda _event: True, None)
+    elif what == "answer" and sockets[first].connection.pending is None:
+        hub.answer(sockets[first].connection, encode_answer(7, {}))
+    elif what == "fill":
+        sockets[first].fill()
+    elif what == "drain":
+        sockets[first].drain()
+
+
+def test_one_line_is_made_for_all_who_keep_up(hub: Hub, journal: FakeJournal) -> None:
+    """Subscribers of the same number are handed the very same bytes."""
+    sockets = [Bytes(hub) for _ in range(3)]
+    handed: list[bytes] = []
+    for each in sockets:
+        each.subscribe()
+        each.connection.write = handed.append
+    hub.announce([journal.add()])
+    assert len(handed) == 3
+    assert len({id(line) for line in handed}) == 1
+
+
+def test_a_filter_that_fails_is_its_connections_own_affair(hub: Hub, journal: FakeJournal) -> None:
+    """The others are told; whoever pumps the connection meets the error."""
+    broken, well = FakeSocket(hub), FakeSocket(hub)
+    met: list[str] = []
+
+    def wants(_event: StoredEvent) -> bool:
+        raise ValueError("a bug of the filter's")
+
+    def wake() -> None:
+        try:
+            hub.pump(broken.connection)
+        except ValueError as error:
+            met.append(str(error))
+
+    broken.subscribe(wants=wants)
+    broken.connection.wake = wake
+    well.subscribe()
+    hub.announce([journal.add()])
+    assert (met, broken.take(), well.take()) == (["a bug of the filter's"], [], [("memory/changed", "j1:1")])

@@ -1,10 +1,11 @@
 """Two agents and one memory: what each has read, what it is told, and when it is told again."""
 
 import os
+import unicodedata
 
 import pytest
 
-from tests.transcripts.machine import entry, fact_text, save
+from tests.transcripts.machine import entry, fact_text, save, until
 from zcsyncd.errors import NotFound, Refused, RevisionConflict
 
 
@@ -311,3 +312,42 @@ def test_a_purge_forgets_what_was_read(machine):
         path.read_bytes() for path in machine.state.rglob("*") if path.is_file()
     )
     daemon.stop()
+
+
+def test_names_are_found_in_either_form_of_unicode(shared, project):
+    """A path whose accents are written as two characters means the file whose are one; what nobody knows is unread."""
+    two(project)
+    project.fact("café-à-côté.md")
+    shared.call("daemon.flush", rescan=True)
+    a = agent(shared, project, "A")
+    a.call("memory.read", name="café-à-côté.md")
+    a.call("memory.read", name="a")
+    names = ["a.md", "café-à-côté.md", unicodedata.normalize("NFD", "café-à-côté.md")]
+    names += [f"nobody-{number}.md" for number in range(100)]
+    states = a.call("readState.check", paths=[str(project.memory / name) for name in names])["states"]
+    assert [one["state"] for one in states] == ["current"] * 3 + ["unread"] * 100
+
+
+def test_open_news_are_counted_anew_when_they_change(shared, project):
+    """`session.list` counts what `session.news` would tell: after a write, once confirmed, and when half a write has
+    waited long enough."""
+    two(project)
+    shared.call("daemon.flush", rescan=True)
+    a, b = agent(shared, project, "A"), agent(shared, project, "B")
+
+    def count():
+        rows = shared.call("session.list", limit=500)["sessions"]
+        return next(row["news"] for row in rows if row["id"] == f"{project.cwd.name}-A")
+
+    assert (count(), count()) == (0, 0)
+    write(b)
+    assert (count(), count()) == (1, 1)
+    write(b, "second")
+    assert count() == 2
+    a.call("session.news", commit=True)
+    assert count() == 0
+    project.fact("late.md")
+    shared.call("daemon.flush")
+    until(lambda: count() == 1, "the news of a fact without an entry")
+    agent(shared, project, "A", reason="compact")
+    assert count() == 3

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Protocol
 
 from zcsyncd.bus.limits import PROTOCOL
@@ -79,19 +80,25 @@ def topic_filter(globs: Sequence[str]) -> Callable[[str], bool]:
 
     `*` stands for any characters, `/` included; every other character stands for itself.
     """
-    if "*" in globs:
-        return lambda _topic: True
-    pattern = re.compile("|".join(_expression(glob) for glob in globs) if globs else "(?!)", re.DOTALL)
-    # Topics are few and ours, so remembering each is cheaper than matching and stays small.
-    known: dict[str, bool] = {}
+    # Most subscribers ask for the same few topics: one test for all of them, and what it needs is at hand.
+    return _filter(tuple(globs))
 
-    def fits(topic: str) -> bool:
-        answer = known.get(topic)
-        if answer is None:
-            answer = known[topic] = pattern.fullmatch(topic) is not None
+
+class _Fitting(dict[str, bool]):
+    """Topic → does it fit; topics are few and ours, so remembering each is cheaper than matching and stays small."""
+
+    def __init__(self, globs: tuple[str, ...]) -> None:
+        super().__init__()
+        self._pattern = re.compile("|".join(map(_expression, globs)) if globs else "(?!)", re.DOTALL)
+
+    def __missing__(self, topic: str) -> bool:
+        answer = self[topic] = self._pattern.fullmatch(topic) is not None
         return answer
 
-    return fits
+
+@lru_cache(maxsize=64)
+def _filter(globs: tuple[str, ...]) -> Callable[[str], bool]:
+    return _Fitting(globs).__getitem__
 
 
 def _expression(glob: str) -> str:

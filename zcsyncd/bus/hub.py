@@ -1,7 +1,8 @@
 """Fan-out: journal to subscribers, each at the pace of its own socket. Pure.
 
-Rule 1: live delivery, replay after `since` and a slow reader are one piece of code, `pump`: it takes a connection's
-subscriptions from their places in the journal as far as the socket and the journal go.
+Rule 1: replay after `since`, a slow reader and live delivery are one piece of code, `pump`: it takes a connection's
+subscriptions from their places in the journal as far as the socket and the journal go. Whoever has everything and has
+room is handed what was just announced without it (`_hand_over`): the same lines, the same place afterwards.
 Rule 2: a subscriber has a place, no queue; memory does not grow with how slowly it reads.
 Rule 3: time and sockets are arguments; the journal's rows are the truth, what was just announced a short cut.
 """
@@ -29,6 +30,7 @@ class Hub:
         self._connections: dict[Connection, None] = {}
         self._recent: Sequence[StoredEvent] = ()
         self._tails: dict[tuple[int, bool], bytes] = {}
+        self._lines: dict[tuple[int, int], bytes] = {}
         self.published = 0
         """Events announced since the start."""
         self.dropped = 0
@@ -58,17 +60,20 @@ class Hub:
         """
         if not events:
             return
+        # Those that a subscription may have begun behind of are `pump`'s business, and so is what takes long.
+        plain = events[0].sequence > self._head and len(events) <= FEED_EVENTS
         self._head = max(self._head, events[-1].sequence)
         self.published += len(events)
         self._recent = events
         try:
             for connection in tuple(self._connections):
-                if connection.subscriptions:
+                if connection.subscriptions and not (plain and self._hand_over(connection, events)):
                     connection.wake()
         finally:
             # Whoever could not take them reads them from the journal.
             self._recent = ()
             self._tails.clear()
+            self._lines.clear()
 
     # -- what the server calls --------------------------------------------------------------------------------
 
@@ -144,6 +149,42 @@ class Hub:
         if sequence < last_missing:
             return last_missing, Gap("expired", last_missing - sequence)
         return sequence, None
+
+    def _hand_over(self, connection: Connection, events: Sequence[StoredEvent]) -> bool:
+        """Write what was just announced to a connection that has room and has all that came before.
+
+        False: nothing was written, and `pump` has to see to it.
+        """
+        if not connection.writable or connection.pending is not None or connection.finished:
+            return False
+        lines: list[bytes] = []
+        try:
+            for subscription in connection.subscriptions.values():
+                if not self._take(subscription, events, lines):
+                    return False
+        except Exception:  # noqa: BLE001 - a filter's bug: `pump` meets it again, and costs its connection only
+            return False
+        data = lines[0] if len(lines) == 1 else b"".join(lines)
+        if len(data) > WRITE_BYTES:
+            return False
+        for subscription in connection.subscriptions.values():
+            subscription.cursor = self._head
+        if data:
+            connection.write(data)
+        return True
+
+    def _take(self, subscription: Subscription, events: Sequence[StoredEvent], lines: list[bytes]) -> bool:
+        """Add the lines that a subscription gets; False: it is not right before these events."""
+        if subscription.cursor != events[0].sequence - 1 or subscription.held or subscription.gap is not None:
+            return False
+        for event in events:
+            if subscription.topic_fits(event.topic) and subscription.wants(event):
+                key = (subscription.number, event.sequence)
+                line = self._lines.get(key)
+                if line is None:
+                    line = self._lines[key] = event_head(key[0]) + self._tail(event, replayed=False)
+                lines.append(line)
+        return True
 
     def _feed(self, connection: Connection, subscription: Subscription, upto: int, limit: int) -> int:
         """Take one subscription forward by at most `limit` events, until the socket is full; tell how many."""

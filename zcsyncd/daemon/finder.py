@@ -10,7 +10,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from zcsyncd.daemon.database import Database, Transaction, from_stored, stored
-from zcsyncd.errors import ZcsyncdError
+from zcsyncd.errors import Refused
 from zcsyncd.memory.fact import read_view
 from zcsyncd.memory.terms import WEIGHTS, indexed, match
 
@@ -87,12 +87,17 @@ class Finder:
     def find(self, query: str, directories: Collection[str] | None, limit: int) -> list[Found]:
         """Find facts, the best first: those with all words, or else those with any. None: in all directories.
 
-        Raises: ZcsyncdError, when this SQLite cannot search, or searching is switched off.
+        Raises: Refused, when this SQLite cannot search, or searching is switched off.
         """
         if not self.enabled:
-            why = "this Python's SQLite has no FTS5" if self._wanted else "search.enabled is false"
-            raise ZcsyncdError(
-                f"nothing can be searched: {why}", hint="`zcsyncd memory list` lists the facts"
+            if self._wanted:
+                raise Refused(
+                    "nothing can be searched: this Python's SQLite has no FTS5",
+                    hint="use a Python whose SQLite has it; `zcsyncd memory list` lists the facts",
+                )
+            raise Refused(
+                "nothing can be searched: searching is switched off",
+                hint="set `search.enabled: true` in the configuration; `zcsyncd memory list` lists the facts",
             )
         for any_word in (False, True):
             expression = match(query, any_word=any_word)

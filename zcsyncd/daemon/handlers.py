@@ -92,7 +92,8 @@ class Handlers:
         if self._daemon.ready.is_set():
             return
         try:
-            await asyncio.wait_for(self._daemon.ready.wait(), READY_WAIT_S)
+            async with asyncio.timeout(READY_WAIT_S):
+                await self._daemon.ready.wait()
         except TimeoutError:
             raise NotReady("the first scan still runs", hint="ask again in a moment") from None
 
@@ -602,6 +603,21 @@ class Handlers:
         await self._daemon.flush(rescan=bool(call.params.get("rescan")))
         return {"cursor": self._daemon.cursor()}
 
+    async def do_daemon_reload(self, call: Call) -> Answer:
+        """Read the configuration again, and tell what is another now."""
+        if self.scope(call.link) is not None:
+            raise Refused(
+                "a session does not reload the daemon", hint="a person does: `zcsyncd service reload`"
+            )
+        changed = await self._daemon.reload()
+        return {"changed": [one.to_wire() for one in changed]}
+
+    async def do_daemon_probe(self, call: Call) -> Answer:
+        """Send a canary through the watcher, and tell subscribers once it has come through."""
+        if self.scope(call.link) is not None:
+            raise Refused("a session does not probe the daemon", hint="a person does: `zcsyncd doctor`")
+        return await self._daemon.probe(call.params.get("token", ""))
+
     async def do_daemon_stop(self, call: Call) -> Answer:
         """Stop the daemon; the answer comes when everything is down but this connection."""
         if self.scope(call.link) is not None:
@@ -644,9 +660,9 @@ class Handlers:
         return kept
 
     @property
-    def generation(self) -> tuple[int, int]:
-        """Another pair of numbers whenever a scope may be another."""
-        return self._daemon.grounds.generation, self._daemon.territory.generation
+    def generation(self) -> int:
+        """Another number whenever a scope may be another: both only grow."""
+        return self._daemon.grounds.generation + self._daemon.territory.generation
 
     def _chief(self, path: str) -> str:
         return self._daemon.grounds.kept_as(path)
@@ -668,7 +684,7 @@ class _Reach:
     def __init__(self, handlers: Handlers, link: Link) -> None:
         self._handlers = handlers
         self._link = link
-        self._known: tuple[tuple[int, int], Session | None] | None = None
+        self._known: tuple[int, Session] | None = None
         self._scope: frozenset[str] | None = None
         self._former: frozenset[str] = frozenset()
         """What it reached before: the news that a directory is gone comes when it is reached no longer."""
@@ -680,7 +696,10 @@ class _Reach:
 
     def holds(self, directory: str) -> bool:
         """Tell whether the connection reaches a directory."""
-        now = (self._handlers.generation, self._link.session)
+        session = self._link.session
+        if session is None or session.scope == "all":
+            return True
+        now = (self._handlers.generation, session)
         if self._known != now:
             same_session = self._known is not None and self._known[1] == now[1]
             self._former = self._scope if same_session and self._scope is not None else frozenset()

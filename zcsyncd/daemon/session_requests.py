@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -25,11 +25,13 @@ from zcsyncd.sessions.account import UNKNOWN, Now, Read, State, is_stamp
 from zcsyncd.sessions.news import ALARM_CODES, Event, News, news
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from zcsyncd.bus.connection import Session as Named
+    from zcsyncd.bus.events import StoredEvent
     from zcsyncd.bus.server import Call, Link
     from zcsyncd.daemon.app import Daemon
+    from zcsyncd.daemon.docket import FindingRow
     from zcsyncd.memory.audit.finding import Finding
     from zcsyncd.memory.snapshot import Snapshot
     from zcsyncd.sessions.account import Session, Who
@@ -48,6 +50,10 @@ class SessionRequests:
 
     def __init__(self, daemon: Daemon) -> None:
         self._daemon = daemon
+        self._counts: dict[Who, _Count] = {}
+        """What `session.list` found last."""
+        self._alarms: dict[str, tuple[Mapping[str, FindingRow], list[FindingRow]]] = {}
+        """Of each directory's findings those that may be alarms: a directory may have thousands of others."""
 
     # -- coming and going
 
@@ -103,6 +109,8 @@ class SessionRequests:
         """List the sessions that are known."""
         daemon, params = self._daemon, call.params
         sessions = daemon.store.readers.account.sessions()
+        known = {session.who for session in sessions}
+        self._counts = {who: count for who, count in self._counts.items() if who in known}
         own = call.link.session
         if own is not None and own.scope != "all":
             sessions = [session for session in sessions if session.who == (own.host, own.id)]
@@ -114,10 +122,9 @@ class SessionRequests:
         return {"total": len(sessions), "sessions": rows}
 
     async def _row(self, session: Session) -> Answer:
-        directories = self._daemon.territory.session_directories(session.cwd, session.dirs)
-        main = self._main(session)
-        open_news = await self._news(session)
-        state = "unread"
+        scene = self._scene(session)
+        open_news = await self._open_news(session, scene)
+        main, state = scene.main, "unread"
         if main is not None and main in session.index_reads:
             stale = self._daemon.store.readers.account.index_stale(session.who, main, self._text(main))
             state = "stale" if stale else "current"
@@ -129,8 +136,8 @@ class SessionRequests:
             "lastContactAt": time_text(session.last_contact_ms),
             "index": state,
             "reads": sum(not read.forgotten for read in session.reads.values()),
-            "news": open_news.count,
-            "dirs": sorted(directories),
+            "news": open_news,
+            "dirs": sorted(scene.directories),
         }
 
     # -- news
@@ -153,7 +160,24 @@ class SessionRequests:
         self._daemon.store.commit_or_raise()
         return {"confirmed": done}
 
+    async def _open_news(self, session: Session, scene: _Scene) -> int:
+        """Count what a session has not been told; what was counted last stands as long as nothing has changed."""
+        known = self._counts.get(session.who)
+        if known is not None and known.is_of(session, scene):
+            return known.count
+        found = await self._news_of(scene)
+        if found.told.held:
+            # Time alone makes news of what is held back.
+            self._counts.pop(session.who, None)
+        else:
+            self._counts[session.who] = _Count.of(session, scene, found.count)
+        return found.count
+
     async def _news(self, session: Session) -> News:
+        return await self._news_of(self._scene(session))
+
+    def _scene(self, session: Session) -> _Scene:
+        """Look at a session's directories as they are at this moment."""
         daemon = self._daemon
         directories = daemon.territory.session_directories(session.cwd, session.dirs)
         daemon.pipeline.telling.tell_now()
@@ -173,37 +197,47 @@ class SessionRequests:
                 indexless.add(directory)
             alarms += [
                 (directory, row.finding, row.since_ms)
-                for key, row in kept.rows.items()
-                if row.finding.code in ALARM_CODES
-                and key not in daemon.store.dismissed
-                and not daemon.store.pending(row)
+                for row in self._may_alarm(directory, kept.rows)
+                if row.finding.key not in daemon.store.dismissed and not daemon.store.pending(row)
             ]
-        head = daemon.database.head
-        events = await self._events(session.baseline, head, directories)
+        return _Scene(
+            session, directories, snapshots, indexless, alarms, self._main(session), daemon.database.head
+        )
+
+    def _may_alarm(self, directory: str, rows: Mapping[str, FindingRow]) -> list[FindingRow]:
+        known = self._alarms.get(directory)
+        if known is None or known[0] is not rows:
+            # An audit gives a directory another mapping.
+            known = rows, [row for row in rows.values() if row.finding.code in ALARM_CODES]
+            self._alarms[directory] = known
+            for gone in self._alarms.keys() - self._daemon.store.kept.keys():
+                del self._alarms[gone]
+        return known[1]
+
+    async def _news_of(self, scene: _Scene) -> News:
+        store = self._daemon.store
+        rows = await self._told(scene.session.baseline, scene.head, scene.directories)
         merge = partial(
             news,
-            session,
-            events,
-            snapshots=snapshots,
-            main=self._main(session),
-            alarms=alarms,
-            head=head,
-            now_ms=daemon.store.clock_ms(),
-            grace_ms=daemon.store.grace_ms,
-            indexless=indexless,
+            scene.session,
+            _events(rows),
+            snapshots=scene.snapshots,
+            main=scene.main,
+            alarms=scene.alarms,
+            head=scene.head,
+            now_ms=store.clock_ms(),
+            grace_ms=store.grace_ms,
+            indexless=scene.indexless,
         )
-        # Many are merged in a thread: everything that it takes is a value.
-        return merge() if len(events) <= MOST_AT_ONCE else await asyncio.to_thread(merge)
+        # Many are taken apart and merged in a thread: everything that it takes is a value.
+        return merge() if len(rows) <= MOST_AT_ONCE else await asyncio.to_thread(merge)
 
-    async def _events(self, after: int, head: int, directories: frozenset[str]) -> list[Event]:
-        """Give what was told of directories, a few at a time."""
-        found: list[Event] = []
+    async def _told(self, after: int, head: int, directories: frozenset[str]) -> list[StoredEvent]:
+        """Give what was told of directories, read a few at a time."""
+        found: list[StoredEvent] = []
         while after < head and directories:
             rows = self._daemon.database.told_since(after, directories, _TOPICS, EVENTS_AT_A_TIME)
-            for row in rows:
-                if row.sequence <= head and row.directory is not None:
-                    data = json.loads(row.data)
-                    found.append(Event(row.sequence, row.time_ms, row.topic, row.directory, data))
+            found += [row for row in rows if row.sequence <= head]
             if len(rows) < EVENTS_AT_A_TIME:
                 break
             after = rows[-1].sequence
@@ -237,11 +271,12 @@ class SessionRequests:
 
     async def do_readState_check(self, call: Call) -> Answer:  # noqa: N802 - the wire's word
         """Tell which files a session knows as they are now."""
-        return {"states": [self._state(call, path) for path in call.params["paths"]]}
+        places = _Places(self, call.link)
+        return {"states": [self._state(call, places, path) for path in call.params["paths"]]}
 
-    def _state(self, call: Call, path: str) -> Answer:
+    def _state(self, call: Call, places: _Places, path: str) -> Answer:
         try:
-            directory, file = self._place(call.link, path)
+            directory, file = places.place(path)
         except NotFound:
             return {"path": path, "state": "unread"}
         now = self._now(directory, file)
@@ -317,22 +352,29 @@ class SessionRequests:
         return session
 
     def _place(self, link: Link, path: str) -> tuple[str, str]:
-        """Find the directory and the file that a path means, by whatever name it comes.
+        """Find the directory and the file that one path means; raises as `_Places.place`."""
+        return _Places(self, link).place(path)
 
-        Raises:
-            NotFound: it lies in no directory that is kept.
-            Refused: it lies in one that this session does not reach.
+    def place_of(self, path: str) -> tuple[str, str]:
+        """Find the directory that a path lies in, and what it calls the file there.
+
+        Raises: NotFound: it lies in no directory that is kept.
         """
         place = self._daemon.grounds.place_of(path)
         if place is None or place[0] not in self._daemon.store.kept:
             raise NotFound(
                 f"{path} lies in no memory directory that is kept", hint="`zcsyncd dirs` lists them"
             )
-        directory, file = place
+        return place
+
+    def snapshot(self, directory: str) -> Snapshot:
+        """Give a directory that is kept as it is known now."""
+        return self._daemon.store.kept[directory].snapshot
+
+    def reach(self, link: Link) -> frozenset[str] | None:
+        """Give the directories that a connection reaches; None: all."""
         said = link.session
-        if said is not None and said.scope != "all" and directory not in self._directories(said):
-            raise Refused(f"{path} lies in none of this session's directories")
-        return directory, _as_kept(self._daemon.store.kept[directory].snapshot, file)
+        return None if said is None or said.scope == "all" else self._directories(said)
 
     def _now(self, directory: str, file: str) -> Now | None:
         """Look at what is on disk of a file at this moment: an event may not have told it yet."""
@@ -353,17 +395,96 @@ class SessionRequests:
         return now_of(parse_fact(file, content, stat, read_at_ns=0))
 
 
-def _as_kept(snapshot: Snapshot, file: str) -> str:
-    """Give a file's name as the snapshot has it: systems differ in Unicode's forms, and some fold case."""
-    if file_of(snapshot, file) is not None:
-        return file
+class _Places:
+    """Where paths lie, for one question: what it learns of a directory's names serves all its paths."""
+
+    def __init__(self, requests: SessionRequests, link: Link) -> None:
+        self._requests = requests
+        self._link = link
+        self._reach: frozenset[str] | None = None
+        self._reach_known = False
+        self._alike: dict[str, list[tuple[Callable[[str], str], dict[str, str]]]] = {}
+
+    def place(self, path: str) -> tuple[str, str]:
+        """Find the directory and the file that a path means, by whatever name it comes.
+
+        Raises:
+            NotFound: it lies in no directory that is kept.
+            Refused: it lies in one that this session does not reach.
+        """
+        directory, file = self._requests.place_of(path)
+        if not self._reach_known:
+            self._reach, self._reach_known = self._requests.reach(self._link), True
+        if self._reach is not None and directory not in self._reach:
+            raise Refused(f"{path} lies in none of this session's directories")
+        return directory, self._as_kept(self._requests.snapshot(directory), file)
+
+    def _as_kept(self, snapshot: Snapshot, file: str) -> str:
+        """Give a file's name as the snapshot has it: systems differ in Unicode's forms, and some fold case."""
+        if file_of(snapshot, file) is not None:
+            return file
+        alike = self._alike.get(snapshot.directory)
+        if alike is None:
+            alike = self._alike[snapshot.directory] = _alike(snapshot)
+        return next((names[form] for fold, names in alike if (form := fold(file)) in names), file)
+
+
+def _alike(snapshot: Snapshot) -> list[tuple[Callable[[str], str], dict[str, str]]]:
+    """Give the names of a directory's files under each form that they may be asked for in; the first one counts."""
     names = [*snapshot.facts, *([snapshot.index.file] if snapshot.index else [])]
-    for alike in (nfc, lambda name: nfc(name).casefold()) if snapshot.folds_case else (nfc,):
-        wanted = alike(file)
-        found = next((name for name in names if alike(name) == wanted), None)
-        if found is not None:
-            return found
-    return file
+    folds = (nfc, _folded) if snapshot.folds_case else (nfc,)
+    return [(fold, {fold(name): name for name in reversed(names)}) for fold in folds]
+
+
+def _folded(name: str) -> str:
+    return nfc(name).casefold()
+
+
+def _events(rows: Iterable[StoredEvent]) -> Iterator[Event]:
+    for row in rows:
+        if row.directory is not None:
+            yield Event(row.sequence, row.time_ms, row.topic, row.directory, json.loads(row.data))
+
+
+@dataclass(frozen=True, slots=True)
+class _Scene:
+    """All that a session's news hangs on at one moment, but for the events and the clock."""
+
+    session: Session
+    directories: frozenset[str]
+    snapshots: dict[str, Snapshot]
+    indexless: set[str]
+    alarms: list[tuple[str, Finding, int]]
+    main: str | None
+    head: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Count:
+    """How much open news a session had, and what that was counted of."""
+
+    session: Session
+    """As of no contact: that alone is no news."""
+    scene: tuple[object, ...]
+    count: int
+
+    @staticmethod
+    def of(session: Session, scene: _Scene, count: int) -> _Count:
+        """Note a count. What a directory holds changes with the head of the journal only."""
+        return _Count(_timeless(session), _marks(scene), count)
+
+    def is_of(self, session: Session, scene: _Scene) -> bool:
+        """Tell whether it still counts."""
+        return self.scene == _marks(scene) and self.session == _timeless(session)
+
+
+def _timeless(session: Session) -> Session:
+    return replace(session, last_contact_ms=0, told=None)
+
+
+def _marks(scene: _Scene) -> tuple[object, ...]:
+    alarms = [(directory, finding.key) for directory, finding, _ in scene.alarms]
+    return (scene.head, scene.session.baseline, scene.main, scene.directories, set(scene.snapshots), alarms)
 
 
 def _reported(directory: str, file: str, params: Mapping[str, Any], now: Now | None, at_ms: int) -> Read:

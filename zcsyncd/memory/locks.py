@@ -21,6 +21,8 @@ import sys
 import time
 from collections.abc import Iterator
 
+from zcsyncd.opening import entry_is_link, open_to_read
+
 ENDING = ".lock"
 MOST_LOCKS = 200
 MOST_ENTRIES = 50_000
@@ -72,7 +74,7 @@ def _locks(directory: str) -> Iterator[str]:
 
 def _is_directory(entry: os.DirEntry[str]) -> bool:
     try:
-        return entry.is_dir(follow_symlinks=False)
+        return entry.is_dir(follow_symlinks=False) and not entry_is_link(entry)
     except OSError:
         return False
 
@@ -94,8 +96,7 @@ def _text(path: str, status: os.stat_result) -> str:
         if stat_bits.S_ISLNK(status.st_mode):
             return os.readlink(path)
         if stat_bits.S_ISREG(status.st_mode):
-            flags = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
-            descriptor = os.open(path, os.O_RDONLY | flags)
+            descriptor = open_to_read(path, follow=False)
             try:
                 if stat_bits.S_ISREG(os.fstat(descriptor).st_mode):
                     return os.read(descriptor, _READ_BYTES).decode("utf-8", "replace")

@@ -304,12 +304,14 @@ def _holds_part(_term: _Term, _line: str) -> bool:
 
 def _front_lines(text: str) -> int:
     """Count the lines of the front matter with its two fences; 0: there is none."""
-    lines = text.split("\n", PREVIEW_LINES)[:PREVIEW_LINES]
-    if lines[0].lstrip("\ufeff").rstrip(_BLANKS) != _FENCE:
+    first = text.partition("\n")[0]
+    if first.lstrip("\ufeff").rstrip(_BLANKS) != _FENCE:
         return 0
-    for number, line in enumerate(lines[1:], 2):
-        if line.rstrip(_BLANKS) == _FENCE:
+    at = text.find("\n" + _FENCE, len(first))
+    while at >= 0 and (number := text.count("\n", 0, at) + 2) <= PREVIEW_LINES:
+        if text[at + 1 :].partition("\n")[0].rstrip(_BLANKS) == _FENCE:
             return number
+        at = text.find("\n" + _FENCE, at + 1)
     return 0
 
 
@@ -331,10 +333,7 @@ def _fallback_line(text: str, front: int) -> int:
 
 
 def _line(text: str, number: int) -> str:
-    start = 0
-    for _ in range(number - 1):
-        start = text.index("\n", start) + 1
-    return text[start:].partition("\n")[0]
+    return text.split("\n", number)[number - 1]
 
 
 def _value(line: str) -> str:
@@ -347,6 +346,10 @@ def _value(line: str) -> str:
 
 
 def _clean(line: str) -> str:
+    if line.isprintable():
+        # Nothing in it steers or is blank but for blanks; that is most lines.
+        line = line if line.isascii() else _UNSEEN.sub("", line)
+        return " ".join(line.split()) if "  " in line else line.strip()
     return " ".join(_UNSEEN.sub("", _CONTROL.sub(" ", line)).split())
 
 
@@ -379,33 +382,39 @@ def _part(line: str, terms: Iterable[_Term], width: int) -> tuple[int, int]:
     spans = sorted(_spans(folded, terms))
     if not spans:
         return 0, 0
-    room = width - width // LEAD_SHARE - 2
+    start, end = _densest(spans, width - width // LEAD_SHARE - 2)
+    if len(folded) == len(line):
+        return start, end
+    return _origin(line, start), _origin(line, end - 1) + 1
+
+
+def _densest(spans: Sequence[tuple[int, int, int]], room: int) -> tuple[int, int]:
+    """Tell from where to where the first stretch goes that has the most different words within this room."""
+    whole = spans[0][0], max(span[1] for span in spans)
+    if len(spans) == 1 or whole[1] - whole[0] <= room:
+        return whole
     best: tuple[int, int, int] = (0, 0, 0)
     for start, _, _ in spans:
         near = [span for span in spans if start <= span[0] and span[1] <= start + room]
         words = len({word for _, _, word in near})
         if words > best[0]:
             best = words, start, max(end for _, end, _ in near)
-    _, start, end = best if best[0] else (0, *spans[0][:2])
-    if len(folded) == len(line):
-        return start, end
-    return _origin(line, start), _origin(line, end - 1) + 1
+    return best[1:] if best[0] else spans[0][:2]
 
 
 def _spans(folded: str, terms: Iterable[_Term]) -> Iterator[tuple[int, int, int]]:
     """Give the first places of each term in a line, with the term's number."""
     for number, term in enumerate(terms):
-        places = _places(folded, term)
-        if not places and (at := folded.find(term.first)) >= 0:
-            places = [(at, at + len(term.first))]
-        for start, end in places:
+        at = folded.find(term.first)
+        if at < 0:
+            continue
+        for start, end in _places(folded, term, at) or ((at, at + len(term.first)),):
             yield start, end, number
 
 
-def _places(folded: str, term: _Term) -> list[tuple[int, int]]:
-    """Give where a term stands in a line, the first four times; what it begins with is leapt to."""
+def _places(folded: str, term: _Term, at: int) -> list[tuple[int, int]]:
+    """Give where a term stands in a line, the first four times; what it begins with, first `at`, is leapt to."""
     places: list[tuple[int, int]] = []
-    at = folded.find(term.first)
     while at >= 0 and len(places) < MOST_PLACES:
         found = term.pattern.match(folded, at)
         if found is not None:

@@ -113,7 +113,7 @@ class News:
 
 def news(
     session: Session,
-    events: Sequence[Event],
+    events: Iterable[Event],
     *,
     snapshots: Mapping[str, Snapshot],
     main: str | None,
@@ -130,7 +130,8 @@ def news(
     there is none (yet). `alarms`: the open findings of `ALARM_CODES`, neither pending nor dismissed, with their
     directory and since when (epoch ms). `indexless`: directories whose layout has no index: no entry is waited for.
     """
-    since = [event for event in events if session.baseline < event.sequence <= head]
+    # One after the other: of a hundred thousand nothing but what is left of them stays in memory.
+    since = (event for event in events if session.baseline < event.sequence <= head)
     merged = without_read(merge(session.who, since, session.held, snapshots), session, snapshots)
     wait = _Wait(snapshots, now_ms, grace_ms, indexless)
     files = [net for net in merged.files if not wait.holds_file(net)]
