@@ -1,5 +1,6 @@
 """The journal and the last snapshots: a real SQLite file each."""
 
+import contextlib
 import os
 import signal
 import sqlite3
@@ -337,3 +338,25 @@ def test_a_place_that_cannot_be_opened_is_told(tmp_path):
     (tmp_path / "state.db").mkdir()
     with pytest.raises(Unreadable, match="cannot be opened"):
         Database(str(tmp_path / "state.db"), "boot-1", "1")
+
+
+def test_a_file_of_the_schema_before_is_brought_up_to_date(opened):
+    """One that knows no directories that are gone keeps all that it holds, and learns them."""
+    database = opened()
+    snapshot = Snapshot("/m", "zcode", INDEX, {FACT.file: FACT})
+    database.commit(saved(snapshot))
+    path = database.path
+    database.close()
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.execute("drop table gone")
+        connection.execute("pragma user_version = 2")
+        connection.commit()
+    again = opened()
+    (kept,) = again.known
+    assert (kept.snapshot.facts[FACT.file].content_hash, kept.gone_ms) == (FACT.content_hash, None)
+    work = Transaction()
+    work.leave_directory(snapshot, 77)
+    again.commit(work)
+    again.close()
+    (kept,) = opened().known
+    assert (kept.snapshot, kept.gone_ms) == (snapshot, 77)

@@ -1,5 +1,6 @@
 """What files were: saved versions in a real database, filled by the river and asked for by number."""
 
+import contextlib
 import itertools
 import os
 import sqlite3
@@ -8,7 +9,7 @@ import zlib
 import pytest
 
 from tests.daemon.bed import good
-from zcsyncd.daemon.database import Database, Transaction
+from zcsyncd.daemon.database import Database, NewEvent, Transaction, transaction
 from zcsyncd.daemon.forgetting import purge, tidy
 from zcsyncd.daemon.history import Cause, Held, History
 from zcsyncd.daemon.keeping import Keeping
@@ -287,3 +288,72 @@ def test_a_directory_that_is_gone_keeps_its_former_versions(bed):
         assert bed.store.memory.finder.find("needle", None, 5) == []
 
     bed.play(story)
+
+
+# -- steps
+
+
+def test_a_purge_leaves_the_loop_its_turns(shelf, monkeypatch):
+    """Between any two of its steps the loop answers and commits, and no step touches more than a bounded number of rows."""
+    import asyncio
+
+    from zcsyncd.daemon import forgetting
+
+    one = shelf(most_versions=5_000)
+    work = Transaction()
+    for number in range(1_000):
+        one.history.put_aside(
+            work, "/m", f"n{number % 7}.md", f"text {number}".encode(), mtime_ns=0, at_ms=number
+        )
+        work.tell(NewEvent("memory/changed", "/m", '{"changes":[{"file":"n1.md","name":"x"}]}', 1))
+    one.database.commit(work)
+    loop = asyncio.new_event_loop()
+    answered = []
+
+    async def ping():
+        step = Transaction()
+        step.learn_cwd(f"/cwd/{len(answered)}", 1)
+        one.database.commit(step)
+        answered.append(len(answered))
+
+    @contextlib.contextmanager
+    def watched(connection):
+        before = connection.total_changes
+        with transaction(connection):
+            yield
+        assert connection.total_changes - before <= 3 * forgetting.STEP
+        asyncio.run_coroutine_threadsafe(ping(), loop).result(20)
+
+    monkeypatch.setattr(forgetting, "transaction", watched)
+    removed = loop.run_until_complete(
+        asyncio.to_thread(purge, one.database.path, "/m", None, before_ms=None, current=True)
+    )
+    loop.close()
+    assert removed == 1_000
+    assert len(answered) >= 10
+    assert one.database.query("select count(*) from contents") == [(0,)]
+    assert len(one.database.cwds()) == len(answered)
+
+
+@pytest.mark.parametrize("by", ["age", "room"])
+def test_an_act_that_loses_a_part_by_tidying_is_not_taken_back(shelf, by):
+    """Its other half stays as a version; it is noted that the act is broken, and only of the last act."""
+    one = shelf()
+    for text in ("1", "2"):
+        one.become(text, batch=one.history.begin_batch() if text == "2" else None)
+    batch = one.history.begin_batch()
+    one.become("3", batch=batch)
+    one.clock = itertools.count(5_000)
+    one.become("- [A](a.md)", file="MEMORY.md")
+    one.become("- [A](a.md)\n- [B](b.md)", file="MEMORY.md", batch=batch)
+    assert one.history.broken_act("/m") is None
+    taken = one.database.query("select sum(length(data)) from contents")[0][0]
+    most = taken - 1 if by == "room" else 1 << 30
+    tidy(one.database.path, most_bytes=most, oldest_ms=2_000 if by == "age" else 0)
+    if by == "room":  # the first act's version went, which is not the last one
+        assert one.history.broken_act("/m") is None
+        tidy(one.database.path, most_bytes=most - 12, oldest_ms=0)
+    broken = one.history.broken_act("/m")
+    assert (broken.reason, broken.unkept) == ("purged", ())
+    assert [version.file for version in one.history.last_batch("/m")] == ["MEMORY.md"]
+    assert all(version.file for version in one.history.versions("/m", None, 100))

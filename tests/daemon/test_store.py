@@ -328,3 +328,76 @@ def test_named_files_tell_the_same_as_a_full_comparison(first, then, pages, also
             outcomes.append((count, shelf.told, kept.snapshot, kept.rows, kept.changed_ms, shelf.known()))
     assert outcomes[0] == outcomes[1]
     assert outcomes[0][-1][DIR].snapshot == after
+
+
+# -- directories that are gone
+
+
+FIVE = [fact(f"n{number}.md", inode=number) for number in range(6)]
+
+
+def gone(shelf):
+    """A directory of six facts that went, and is remembered."""
+    taken(shelf, snapshot(*FIVE, text="".join(f"- [N]({one.file}) \u2014 x\n" for one in FIVE)))
+    shelf.store.gone(DIR)
+    shelf.store.forget(DIR, is_gone=True)
+    assert shelf.store.commit()
+    shelf.told.clear()
+
+
+def codes(shelf):
+    return [row.finding.code for row in shelf.store.kept[DIR].rows.values()]
+
+
+def test_a_directory_that_came_back_is_told_anew(shelf):
+    """What it lacks is a loss of the time when it went; it is news though the directory is new."""
+    gone(shelf)
+    went_ms = shelf.store.gone_before[DIR].at_ms
+    shelf.now_ms += 3_600_000
+    shelf.store.take(snapshot(), ZCODE)
+    shelf.store.audit(DIR)
+    assert shelf.store.commit()
+    assert codes(shelf) == ["mass-delete"]
+    [loss] = shelf.store.kept[DIR].past.losses
+    assert went_ms <= loss.at_ms < went_ms + 1_000
+    assert [one["code"] for one in shelf.told[-1][1]["appeared"]] == ["mass-delete"]
+    assert shelf.store.gone_before == {}
+    assert shelf.known()[DIR].gone_ms is None
+
+
+def test_what_could_not_be_written_of_a_return_is_as_before(shelf):
+    """The disk refuses: the directory is gone as before, and its return is told when there is room."""
+    gone(shelf)
+    before = dict(shelf.store.gone_before)
+    shelf.database.full = True
+    shelf.store.take(snapshot(), ZCODE)
+    assert not shelf.store.commit()
+    assert (shelf.store.kept, shelf.store.gone_before) == ({}, before)
+    shelf.database.full = False
+    taken(shelf, snapshot())
+    assert codes(shelf) == ["mass-delete"]
+
+
+def test_a_directory_that_could_not_be_noted_as_gone_is_still_there(shelf):
+    """The other way round."""
+    taken(shelf, snapshot(*FIVE))
+    before = dict(shelf.store.kept)
+    shelf.database.full = True
+    shelf.store.forget(DIR, is_gone=True)
+    assert not shelf.store.commit()
+    assert (shelf.store.kept, shelf.store.gone_before) == (before, {})
+
+
+def test_directories_that_are_gone_are_not_remembered_for_ever(shelf, monkeypatch):
+    """The ones that went first are forgotten when there are too many, and all when they are old."""
+    monkeypatch.setattr("zcsyncd.daemon.store.MOST_GONE", 2)
+    for name in "abc":
+        where = f"/m/{name}"
+        shelf.store.take(Snapshot(where, ZCODE.name, None, {one.file: one for one in FIVE}), ZCODE)
+        shelf.store.forget(where, is_gone=True)
+        shelf.now_ms += 1_000
+    assert shelf.store.commit()
+    assert list(shelf.store.gone_before) == ["/m/b", "/m/c"]
+    shelf.store.forget_gone_before(shelf.store.gone_before["/m/c"].at_ms)
+    assert shelf.store.commit()
+    assert {where: kept.gone_ms is None for where, kept in shelf.known().items()} == {"/m/c": False}

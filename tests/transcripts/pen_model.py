@@ -4,7 +4,8 @@
 
 Rule 1: a script hangs on its seed alone: the seed that a failure names replays it.
 Rule 2: what is checked is read from the disk and from what the acts were answered, never by the daemon's own code.
-Rule 3: every content that our pen acknowledged, and every one that lay there at a flush, must be had for good.
+Rule 3: every content that our pen acknowledged, and every one that lay there at a flush, must be had until twenty later
+ones of its file are.
 """
 
 from __future__ import annotations

@@ -12,8 +12,9 @@ from zcsyncd.bus.client import Client
 from zcsyncd.daemon.alone import answer_alone
 
 ROOMS = 4
-SETTINGS = "history:\n  max_versions: 2000\n"
-"""No version of a script falls out by number: what is kept for how long is tested elsewhere."""
+MOST_VERSIONS = 20
+"""Former versions that are kept of a file; what falls out by age or for want of room is tested elsewhere."""
+SETTINGS = f"history:\n  max_versions: {MOST_VERSIONS}\n"
 
 
 class Script:

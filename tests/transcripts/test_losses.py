@@ -1,7 +1,10 @@
 """What another pen destroys is told, survives a restart, and is brought back: losses and repairs on the real daemon."""
 
+import contextlib
 import json
 import os
+import shutil
+import sqlite3
 import threading
 
 import pytest
@@ -179,6 +182,37 @@ def test_a_blanked_and_a_shrunk_fact_come_back_by_restore(shared, project):
     assert findings(shared, project) == []
 
 
+@pytest.mark.parametrize("restart", [False, True])
+def test_damage_to_a_fact_that_was_renamed_names_where_its_version_is(machine, restart):
+    """The version before is held under the former name: the finding says so, and it is had back from there."""
+    project = five(machine.project())
+    daemon = machine.start()
+    until(lambda: len(daemon.call("memory.search", query="body", dir=project.dir)["hits"]) == 5, "all saved")
+    text = (project.memory / "a.md").read_text()
+    save(project.memory / "a.md", text.replace("description: What it says", "description: ''"))
+    save(project.memory / "b.md", fact_text("b", body="gone"))
+    daemon.call("daemon.flush")
+    for name in "ab":
+        (project.memory / f"{name}.md").rename(project.memory / f"{name}{name}.md")
+        daemon.call("daemon.flush")
+    if restart:
+        daemon.stop()
+        daemon = machine.start()
+    told = {one["code"]: one for one in findings(daemon, project, "fact-blanked", "fact-shrunk")}
+    assert {one["file"] for one in told.values()} == {"aa.md", "bb.md"}
+    assert "as `a.md`" in told["fact-blanked"]["hint"]
+    assert "as `b.md`" in told["fact-shrunk"]["hint"]
+    contents = [
+        daemon.call("history.show", saved=version["saved"])["text"]
+        for version in daemon.call("history.list", dir=project.dir, file="a.md")["versions"]
+    ]
+    assert text in contents
+    (project.memory / "aa.md").rename(project.memory / "a.md")
+    [back] = findings(daemon, project, "fact-blanked")
+    assert (back["file"], "as `a.md`" in back["hint"]) == ("a.md", False)
+    daemon.stop()
+
+
 def test_many_facts_at_once_are_a_mass_delete(shared, project):
     """An error that names them; when they are back it is over."""
     names = [f"n{number}.md" for number in range(12)]
@@ -193,6 +227,130 @@ def test_many_facts_at_once_are_a_mass_delete(shared, project):
         if version["reason"] == "deleted":
             shared.call("history.restore", saved=version["saved"])
     assert findings(shared, project, "mass-delete", "entry-dangling", "fact-unindexed") == []
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_a_directory_that_is_made_again_lacks_what_it_had(machine, restart):
+    """Removed with all facts, and made again by somebody: a mass deletion, also over a restart; restored it is over."""
+    project = machine.project()
+    names = [f"n{number}.md" for number in range(8)]
+    project.make({name: fact_text(name[:-3]) for name in names})
+    daemon = machine.start()
+    until(lambda: len(daemon.call("memory.search", query="Body", dir=project.dir)["hits"]) == 8, "all saved")
+    shutil.rmtree(project.memory)
+    daemon.call("daemon.flush")
+    assert daemon.call("dirs.list")["total"] == 0
+    if restart:
+        daemon.kill()
+        daemon = machine.start()
+    listener = daemon.listen()
+    project.make({"n0.md": fact_text("n0"), "new.md": fact_text("new")})
+    [told] = findings(daemon, project, "mass-delete")
+    assert "7 facts" in told["message"]
+    listener.flush()
+    assert "mass-delete" in listener.codes("appeared")
+    for version in daemon.call("history.list", dir=project.dir)["versions"]:
+        if version["file"] in names[1:]:
+            daemon.call("history.restore", saved=version["saved"])
+    assert findings(daemon, project, "mass-delete") == []
+    daemon.stop()
+
+
+def test_an_empty_directory_in_the_place_of_a_full_one_is_told(shared, project):
+    """Removed and made again at once, with nothing in it."""
+    project.make({f"n{number}.md": fact_text(f"n{number}") for number in range(6)})
+    shared.call("daemon.flush", rescan=True)
+    shutil.rmtree(project.memory)
+    project.memory.mkdir()
+    assert [one["code"] for one in findings(shared, project, "mass-delete")] == ["mass-delete"]
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_entries_that_do_not_come_back_with_their_directory_are_lost(machine, restart):
+    """All facts are there again, half of the entries are not; a repair puts them back where they were."""
+    project = five(machine.project())
+    before = (project.memory / "MEMORY.md").read_bytes()
+    daemon = machine.start()
+    until(lambda: len(daemon.call("memory.search", query="body", dir=project.dir)["hits"]) == 5, "all saved")
+    aside = project.memory.with_name("aside")
+    project.memory.rename(aside)
+    daemon.call("daemon.flush")
+    if restart:
+        daemon.stop()
+    save(aside / "MEMORY.md", "# Memory\n\n" + entry("a.md") + entry("d.md"))
+    aside.rename(project.memory)
+    if restart:
+        daemon = machine.start()
+    assert {one["target"] for one in findings(daemon, project, "entry-lost")} == {"b.md", "c.md", "e.md"}
+    assert repair(daemon, project)["applied"]
+    assert (project.memory / "MEMORY.md").read_bytes() == before
+    daemon.stop()
+
+
+def test_a_directory_that_was_away_is_no_loss(shared, project):
+    """Moved away and back as it was: nothing is told."""
+    five(project)
+    shared.call("daemon.flush", rescan=True)
+    aside = project.memory.with_name("aside")
+    for _ in range(2):
+        project.memory.rename(aside)
+        shared.call("daemon.flush")
+        aside.rename(project.memory)
+    assert findings(shared, project) == []
+
+
+def test_what_is_purged_of_a_directory_that_is_gone_is_not_missed(machine):
+    """All of it, or all but few facts: nothing is told when it is made again, and no name is left in the state."""
+    project = machine.project()
+    names = [f"secret{number}name.md" for number in range(8)]
+    project.make({name: fact_text(name[:-3], description=f"says {name}") for name in names})
+    daemon = machine.start()
+    until(lambda: len(daemon.call("memory.search", query="Body", dir=project.dir)["hits"]) == 8, "all saved")
+    shutil.rmtree(project.memory)
+    daemon.call("daemon.flush")
+    for name in names[:2]:
+        daemon.call("history.purge", dir=project.dir, file=name)
+        with contextlib.closing(sqlite3.connect(machine.state / "state.db")) as database:
+            rows = database.execute("select row from facts union all select row from indexes")
+            assert not [row for (row,) in rows if name in row]
+    daemon.kill()
+    daemon = machine.start()
+    project.memory.mkdir()
+    [told] = findings(daemon, project, "mass-delete")
+    assert "6 facts" in told["message"]
+    shutil.rmtree(project.memory)
+    daemon.call("daemon.flush")
+    daemon.call("history.purge", dir=project.dir)
+    with contextlib.closing(sqlite3.connect(machine.state / "state.db")) as database:
+        for table in ("facts", "indexes", "pasts", "gone", "versions"):
+            assert database.execute(f"select count(*) from {table}").fetchone() == (0,), table
+    project.memory.mkdir()
+    assert findings(daemon, project, "mass-delete") == []
+    daemon.stop()
+
+
+def test_what_is_no_longer_allowed_is_not_remembered(machine):
+    """A directory that a person let in, removed, and let out again: made and let in once more it is a new one."""
+    machine.start().stop()
+    project = machine.project()
+    place = machine.home / "elsewhere"
+    place.mkdir()
+    for number in range(6):
+        (place / f"n{number}.md").write_text(fact_text(f"n{number}"))
+    (place / "MEMORY.md").write_text("# Memory\n\n" + "".join(entry(f"n{number}.md") for number in range(6)))
+    project.memory = place
+    project.dir = str(place)
+    daemon = machine.start()
+    daemon.call("dirs.allow", dir=project.dir, allow=True)
+    daemon.call("daemon.flush", rescan=True)
+    assert daemon.call("dirs.list")["total"] == 1
+    shutil.rmtree(place)
+    daemon.call("daemon.flush", rescan=True)
+    daemon.call("dirs.allow", dir=project.dir, allow=False)
+    place.mkdir()
+    daemon.call("dirs.allow", dir=project.dir, allow=True)
+    assert findings(daemon, project, "mass-delete") == []
+    daemon.stop()
 
 
 def test_two_that_overwrite_each_other_are_told(shared, project):

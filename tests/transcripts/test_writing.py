@@ -569,6 +569,167 @@ def test_a_purge_of_the_history_removes_former_versions(machine):
     daemon.stop()
 
 
+def test_a_purge_reaches_what_the_model_does_not_see(machine):
+    """Entries in comments and code fences of saved indexes say what the fact said: they go, too."""
+    project = machine.project().make({"a.md": fact_text("a"), "zq.md": fact_text("zq", "unmistakable hook")})
+    hidden = (
+        f"<!--\n{entry('zq.md', hook='unmistakable hook one')}{entry('zq.md', hook='unmistakable two')}-->\n"
+        f"\n```\n{entry('zq.md', hook='unmistakable three')}```\n"
+    )
+    daemon = machine.start()
+    daemon.call("daemon.flush")
+    for more in (hidden, hidden + "\nprose\n", ""):
+        text = "# Memory\n\n" + entry("a.md") + entry("zq.md", hook="unmistakable hook") + "\n" + more
+        save(project.memory / "MEMORY.md", text)
+        daemon.call("daemon.flush")
+    assert remains(machine.state, ["unmistakable two"]) != []
+    daemon.call("memory.forget", dir=project.dir, name="zq.md", purge=True)
+    assert remains(machine.state, ["unmistakable"]) == []
+    texts = [
+        daemon.call("history.show", saved=version["saved"])["text"]
+        for version in daemon.call("history.list", dir=project.dir, file="MEMORY.md")["versions"]
+    ]
+    assert texts
+    assert all(entry("a.md") in text for text in texts)
+    daemon.stop()
+
+
+def test_half_an_act_is_not_taken_back(machine):
+    """What an act replaced was purged: neither its other half nor an earlier act is taken back, and that is said."""
+    project = machine.project().make({"a.md": fact_text("a"), "b.md": fact_text("b")})
+    daemon = machine.start()
+    write(daemon, project, name="earlier")
+    write(daemon, project, name="a.md", description="Other words")
+    before = read_all(project)
+    daemon.call("history.purge", dir=project.dir, file="a.md")
+    for _ in range(2):
+        with pytest.raises(Refused, match="purged"):
+            daemon.call("history.undo", dir=project.dir)
+        assert read_all(project) == before
+        daemon.stop()
+        daemon = machine.start()
+    assert {version["file"] for version in daemon.call("history.list", dir=project.dir)["versions"]} <= {
+        "MEMORY.md",
+        "earlier.md",
+    }
+    write(daemon, project, name="later")
+    daemon.call("history.undo", dir=project.dir)
+    assert read_all(project) == before
+    daemon.call("memory.forget", dir=project.dir, name="b.md", purge=True)
+    with pytest.raises(Refused, match="purged"):
+        daemon.call("history.undo", dir=project.dir)
+    assert daemon.call("history.purge", dir=project.dir)["removed"] > 0
+    with pytest.raises(NotFound, match="nothing was written"):
+        daemon.call("history.undo", dir=project.dir)
+    daemon.stop()
+
+
+def test_an_undo_keeps_the_entry_of_a_fact_whose_history_was_purged(machine):
+    """Saved indexes have lost its entry; what is taken back is another fact's, and the entry stays."""
+    project = machine.project().make({"a.md": fact_text("a"), "b.md": fact_text("b")})
+    daemon = machine.start()
+    write(daemon, project, name="new")
+    daemon.call("history.purge", dir=project.dir, file="a.md")
+    [answer] = daemon.call("history.undo", dir=project.dir)["files"]
+    assert (answer["file"], answer["action"], answer["index"]) == ("new.md", "removed", "removed")
+    assert index_of(project) == "# Memory\n\n" + entry("a.md") + entry("b.md")
+    daemon.stop()
+
+
+def test_an_undo_says_what_became_of_each_entry(shared, project):
+    """One that the act did not touch is unchanged, also where the index as a whole goes back."""
+    project.make({"a.md": fact_text("a"), "b.md": fact_text("b")})
+    shared.call("daemon.flush", rescan=True)
+    write(shared, project, name="a.md", description="What it says", body="only the body")
+    [answer] = shared.call("history.undo", dir=project.dir)["files"]
+    assert (answer["file"], answer["action"], answer["index"]) == ("a.md", "overwrote", "unchanged")
+    write(shared, project, name="a.md", description="Other words")
+    words = {one["file"]: one["index"] for one in shared.call("history.undo", dir=project.dir)["files"]}
+    assert words == {"a.md": "updated", "MEMORY.md": "unchanged"}
+    save(project.memory / "MEMORY.md", "# Memory\n\n- [Mine](a.md) - my own words\n")
+    shared.call("daemon.flush")
+    write(shared, project, name="b.md", body="again")
+    words = {one["file"]: one["index"] for one in shared.call("history.undo", dir=project.dir)["files"]}
+    assert words["b.md"] == "removed"
+
+
+@pytest.mark.parametrize("words", ["revision", "no such file", "touched"])
+def test_a_refused_act_leaves_no_directory_behind(machine, words):
+    """Restore, undo and write into a directory that is gone: refused, it is not made, and nothing is told."""
+    project = machine.project().make({"a.md": fact_text("a")})
+    daemon = machine.start()
+    write(daemon, project, name="new")
+    write(daemon, project, name="new", body="again")
+    versions = daemon.call("history.list", dir=project.dir)["versions"]
+    shutil.rmtree(project.memory.parent)
+    listener = daemon.listen(project)
+    listener.forget()
+    if words == "touched":
+        with pytest.raises(RevisionConflict):
+            daemon.call("history.undo", dir=project.dir)
+    elif words == "revision":
+        [version] = [one for one in versions if one["file"] == "new.md" and one["contentHash"]][:1]
+        with pytest.raises(RevisionConflict):
+            daemon.call("history.restore", saved=version["saved"], ifRevision="mtime:1:size:1")
+        with pytest.raises(RevisionConflict):
+            write(daemon, project, ifRevision="mtime:1:size:1")
+    else:
+        absent = [one for one in versions if one["contentHash"] is None and one["file"] == "new.md"]
+        for version in absent:
+            with pytest.raises(NotFound):
+                daemon.call("history.restore", saved=version["saved"])
+    assert not project.memory.parent.exists()
+    listener.flush()
+    assert listener.heard == []
+    daemon.stop()
+
+
+def test_an_act_that_fails_takes_the_directory_away_that_it_made(machine):
+    """What cannot be written at all leaves nothing: neither the directory nor what is above it."""
+    machine.project().make({"a.md": fact_text("a")})
+    daemon = machine.start()
+    other = machine.project("other")
+    with pytest.raises(Refused):
+        daemon.call("memory.write", cwd=str(other.cwd), **{**NOTE, "name": "../x"})
+    assert not other.memory.parent.exists()
+    assert daemon.call("dirs.list")["total"] == 1
+    daemon.stop()
+
+
+def test_acts_without_a_history_are_named_when_they_cannot_be_taken_back(machine):
+    """Once the history is on again: which files the last act wrote, and when; no earlier act goes in its place."""
+    project = machine.project().make({"a.md": fact_text("a")})
+    daemon = machine.start()
+    write(daemon, project, name="mine")
+    daemon.stop()
+    machine.configure("history:\n  enabled: false\n")
+    daemon = machine.start()
+    write(daemon, project, name="other")
+    daemon.stop()
+    machine.configure("")
+    daemon = machine.start()
+    before = read_all(project)
+    with pytest.raises(
+        Refused, match=r"a write of `MEMORY\.md`, `other\.md` .* while the history was switched off"
+    ):
+        daemon.call("history.undo", dir=project.dir)
+    assert read_all(project) == before
+    assert all(version["file"] for version in daemon.call("history.list", dir=project.dir)["versions"])
+    daemon.call("history.purge", dir=project.dir, file="other.md")
+    with pytest.raises(Refused, match="switched off") as raised:
+        daemon.call("history.undo", dir=project.dir)
+    assert "other.md" not in str(raised.value)
+    write(daemon, project, name="third")
+    daemon.call("history.undo", dir=project.dir)
+    assert read_all(project) == before
+    daemon.stop()
+
+
+def read_all(project):
+    """Give all files of a project's memory."""
+    return {path.name: path.read_bytes() for path in project.memory.iterdir()}
+
+
 def remains(place, texts):
     """Name the files below a place that hold one of the texts, plain, as JSON, or in a saved version."""
     found = []

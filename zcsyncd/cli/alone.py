@@ -7,15 +7,19 @@ Rule 2: the daemon's package is imported when it is needed, and here only.
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from zcsyncd.bus.requests import check_params
 from zcsyncd.errors import NoDaemon
+from zcsyncd.memory.past import Past
+from zcsyncd.places import state_dir
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from zcsyncd.cli.asking import Daemon
+    from zcsyncd.memory.snapshot import Snapshot
 
 ACTS = frozenset(
     {"memory.write", "memory.forget", "memory.repair", "history.restore", "history.undo", "history.purge"}
@@ -43,3 +47,17 @@ def ask_or_do(daemon: Daemon, method: str, params: Mapping[str, object]) -> tupl
     from zcsyncd.daemon.alone import answer_alone
 
     return answer_alone(daemon.env, method, check_params(method, params)), note
+
+
+def past_of(
+    env: Mapping[str, str], directory: str, snapshot: Snapshot, index: bytes | None
+) -> tuple[Past, frozenset[str]]:
+    """Give what a directory has lost by what the daemon remembers of it, and the keys of dismissed findings.
+
+    `index`: the bytes of its index. Raises: Unreadable, when there is a database and it cannot be read.
+    """
+    if not os.path.exists(os.path.join(state_dir(env), "state.db")):
+        return Past(), frozenset()
+    from zcsyncd.daemon.alone import past_alone
+
+    return past_alone(env, directory, snapshot, index)

@@ -1,6 +1,7 @@
 """The offline verbs: one memory directory read directly, with the answers that the daemon would give. Door: disk.
 
-Rule 1: nothing is written, and nothing is pending or dismissed: without the daemon nobody remembers.
+Rule 1: nothing is written, and nothing is pending: what waits for its other half only the daemon knows. What was lost
+and what was dismissed is read from the daemon's database.
 Rule 2: any directory that is named may be read, whether a daemon would keep it or not. One that only a project's file
 names has to lie where that project may point to, as for the daemon.
 """
@@ -11,7 +12,8 @@ import os
 import time
 from typing import TYPE_CHECKING
 
-from zcsyncd.errors import NotFound, Refused
+from zcsyncd.cli.alone import past_of
+from zcsyncd.errors import NotFound, Refused, ZcsyncdError
 from zcsyncd.layouts.own import Surroundings, judge
 from zcsyncd.layouts.resolve import Resolution, resolve
 from zcsyncd.layouts.zcode import ZCODE
@@ -105,11 +107,12 @@ def audit_answer(directory: str, env: Mapping[str, str], severity: str) -> dict[
     snapshot = _snapshot(directory, settings)
     muted = settings.muted_in(directory)
     now_ms = time.time_ns() // 1_000_000
+    past, dismissed = past_of(env, directory, snapshot, _index_bytes(directory))
     told: list[str] = [*SEVERITIES]
     del told[told.index(severity) + 1 :]
     findings = [
-        finding_answer(finding, directory, now_ms, pending=False, dismissed=False)
-        for finding in audit(snapshot, LAYOUT.caps, now_ms=now_ms, muted=muted)
+        finding_answer(finding, directory, now_ms, pending=False, dismissed=finding.key in dismissed)
+        for finding in audit(snapshot, LAYOUT.caps, now_ms=now_ms, muted=muted, past=past)
         if finding.severity in told
     ]
     return {"total": len(findings), "findings": findings}
@@ -135,7 +138,9 @@ def memory_read(
     answer = read_answer(directory, fact.file, content, stat.mtime_ns, full=full)
     if with_reasons:
         now_ms = time.time_ns() // 1_000_000
-        findings = audit(snapshot, LAYOUT.caps, now_ms=now_ms, muted=settings.muted_in(directory))
+        past, _ = past_of(env, directory, snapshot, _index_bytes(directory))
+        muted = settings.muted_in(directory)
+        findings = audit(snapshot, LAYOUT.caps, now_ms=now_ms, muted=muted, past=past)
         answer |= why(snapshot, fact.file, LAYOUT.caps, findings)
     return answer
 
@@ -149,6 +154,13 @@ def memory_index(directory: str) -> dict[str, object]:
     except NotFound:
         return index_answer(directory, None, 0, LAYOUT.caps)
     return index_answer(directory, content, stat.mtime_ns, LAYOUT.caps)
+
+
+def _index_bytes(directory: str) -> bytes | None:
+    try:
+        return read_file(directory, LAYOUT.index_name or "")[0]
+    except ZcsyncdError:
+        return None  # its own finding says so
 
 
 def _snapshot(directory: str, settings: Settings) -> Snapshot:

@@ -18,7 +18,7 @@ from zcsyncd.cli.bodies import body_from, takes_editor
 from zcsyncd.cli.calling import called
 from zcsyncd.cli.console import Console, agreed
 from zcsyncd.cli.where import directory_of, place_of
-from zcsyncd.errors import NoDaemon, NotFound, Refused, UsageError
+from zcsyncd.errors import AlreadyExists, NoDaemon, NotFound, Refused, UsageError
 
 SAID_NO = 1
 """Exit code: a person was asked, and did not say yes."""
@@ -40,7 +40,15 @@ def cmd_memory_write(words: Namespace, console: Console) -> int:
         asked |= {**place, "name": words.name, "body": body}
         # What was looked for and is not there is made; should somebody make it meanwhile, it is not written over.
         asked["mode"] = "create" if words.create or (looks and present is None) else "upsert"
-        answer, note = ask_or_do(daemon, "memory.write", asked)
+        try:
+            answer, note = ask_or_do(daemon, "memory.write", asked)
+        except AlreadyExists as error:
+            # The wire's hint speaks of a mode. What differs in case only is in the way of either.
+            if words.create and error.hint is not None and "upsert" in error.hint:
+                error.hint = "without `--create` it is replaced; or choose another name"
+            elif error.hint is not None and "upsert" in error.hint:
+                error.hint = "somebody made it a moment ago: read it, then write again"
+            raise
     console.show(answer, lambda: write_page(answer, cells=console.cells, paint=console.paint), note)
     return 0
 

@@ -16,6 +16,7 @@ import sqlite3
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from zcsyncd.bus.events import StoredEvent
@@ -34,7 +35,7 @@ from zcsyncd.memory.fact import Fact
 from zcsyncd.memory.index import Index
 from zcsyncd.memory.snapshot import Snapshot
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 BUSY_MS = 5_000
 RETENTION_STEP = 500
 """Events that retention drops in one transaction."""
@@ -71,6 +72,10 @@ create table sessions (host text not null, id text not null, row text not null, 
 create table searched (
   id integer primary key, dir text not null, file text not null, hash text not null, unique (dir, file));
 """
+_GONE_SCHEMA = """
+create table gone (dir text primary key, layout text not null, at_ms integer not null, folds_case integer not null)
+without rowid;
+"""
 _SEARCH_SCHEMA = """
 create virtual table search using fts5 (name, description, body, tokenize = "unicode61 remove_diacritics 2")
 """
@@ -97,6 +102,8 @@ class KeptDirectory:
     findings: Mapping[str, FindingRow]
     past: str | None = None
     """What is remembered of it beside the snapshot, as a row (memory.past)."""
+    gone_ms: int | None = None
+    """When it went, epoch milliseconds; it is remembered for what may come in its place. None: it is there."""
 
 
 @dataclass(slots=True)
@@ -161,8 +168,24 @@ class Transaction:
 
     def drop_directory(self, directory: str) -> None:
         """Forget a directory and what was found in it."""
-        for table in ("directories", "indexes", "facts", "findings", "pasts"):
+        for table in ("directories", "indexes", "facts", "findings", "pasts", "gone"):
             self.statements.append((f"delete from {table} where dir = ?", (stored(directory),)))  # noqa: S608  our own names
+
+    def leave_directory(self, snapshot: Snapshot, at_ms: int) -> None:
+        """Take that a directory is gone, and keep what it was: its files and what is remembered of it."""
+        place = stored(snapshot.directory)
+        for table in ("directories", "findings"):
+            self.statements.append((f"delete from {table} where dir = ?", (place,)))  # noqa: S608  our own names
+        self.statements.append(
+            (
+                "insert or replace into gone values (?, ?, ?, ?)",
+                (place, snapshot.layout, at_ms, int(snapshot.folds_case)),
+            )
+        )
+
+    def return_directory(self, directory: str) -> None:
+        """Take that a directory that was gone is there again."""
+        self.statements.append(("delete from gone where dir = ?", (stored(directory),)))
 
     def save_finding(self, directory: str, key: str, row: FindingRow) -> None:
         """Save what is remembered of a finding."""
@@ -466,36 +489,77 @@ class Database:
         self._connection.close()
 
 
-def _directories(connection: sqlite3.Connection, *, trusted: bool) -> Iterator[KeptDirectory]:
-    """Give every directory with its snapshot as it was last told."""
+@contextmanager
+def opened_to_read(path: str) -> Iterator[sqlite3.Connection | None]:
+    """Open a database that nobody writes to, and change nothing; None: it is not there, or not of this version.
+
+    Raises: Unreadable.
+    """
+    if not os.path.isfile(path):
+        yield None
+        return
+    # What is not folded in yet lies beside it, where a daemon was killed. Else nothing needs to be made beside it.
+    in_log = os.path.exists(path + "-wal") and os.path.getsize(path + "-wal") > 0
+    address = f"{Path(path).absolute().as_uri()}?mode=ro{'' if in_log else '&immutable=1'}"
+    try:
+        with closing(sqlite3.connect(address, uri=True, timeout=BUSY_MS / 1000)) as connection:
+            version = connection.execute("pragma user_version").fetchone()[0]
+            yield connection if version == SCHEMA_VERSION else None
+    except sqlite3.Error as error:
+        raise Unreadable(
+            f"{path} cannot be read: {error}", hint="check the disk and the permissions"
+        ) from error
+
+
+def recalled(connection: sqlite3.Connection, directory: str) -> KeptDirectory | None:
+    """Give one directory, there or gone, as it was last told."""
+    return next(_directories(connection, trusted=True, only=directory), None)
+
+
+def _directories(
+    connection: sqlite3.Connection, *, trusted: bool, only: str | None = None
+) -> Iterator[KeptDirectory]:
+    """Give every directory (or one) with its snapshot as it was last told, those that are gone as well."""
+    where, place = ("", ()) if only is None else (" where dir = ?", (stored(only),))
     facts: dict[str, dict[str, Fact]] = {}
-    for directory, file, row in connection.execute("select dir, file, row from facts"):
+    ask = connection.execute
+    for directory, file, row in ask(f"select dir, file, row from facts{where}", place):  # noqa: S608  our own words
         fact = fact_from(row)
         facts.setdefault(from_stored(directory), {})[from_stored(file)] = (
             fact if trusted else distrusted(fact)
         )
     findings: dict[str, dict[str, FindingRow]] = {}
-    for name, key, since_ms, told, row in connection.execute("select * from findings"):
+    for name, key, since_ms, told, row in ask(f"select * from findings{where}", place):  # noqa: S608  our own words
         remembered = FindingRow(since_ms, bool(told), finding_from(row))
         findings.setdefault(from_stored(name), {})[from_stored(key)] = remembered
-    pasts = {from_stored(name): row for name, row in connection.execute("select dir, row from pasts")}
-    indexes = {from_stored(name): row for name, row in connection.execute("select dir, row from indexes")}
-    rows = connection.execute("select * from directories order by dir").fetchall()
-    for name, layout, first_seen_ms, changed_ms, folds_case in rows:
+    pasts = dict(ask(f"select dir, row from pasts{where}", place))  # noqa: S608  our own words
+    indexes = dict(ask(f"select dir, row from indexes{where}", place))  # noqa: S608  our own words
+    rows = ask(
+        f"select dir, layout, first_seen_ms, changed_ms, folds_case, null from directories{where}"  # noqa: S608
+        f" union all select dir, layout, at_ms, at_ms, folds_case, at_ms from gone{where} order by 1",
+        (*place, *place),
+    ).fetchall()
+    for name, layout, first_seen_ms, changed_ms, folds_case, gone_ms in rows:
         directory = from_stored(name)
-        row = indexes.pop(directory, None)
+        row = indexes.pop(name, None)
         index: Index | None = index_from(row) if row else None
         if index is not None and not trusted:
             index = distrusted(index)
         snapshot = Snapshot(directory, layout, index, facts.pop(directory, {}), {}, bool(folds_case))
         yield KeptDirectory(
-            snapshot, first_seen_ms, changed_ms, findings.pop(directory, {}), pasts.pop(directory, None)
+            snapshot,
+            first_seen_ms,
+            changed_ms,
+            findings.pop(directory, {}),
+            pasts.pop(name, None),
+            gone_ms,
         )
 
 
 def _upgrade(version: int) -> str:
     """Give the statements that bring a file of an older schema (0: an empty one) to today's."""
-    return {0: _SCHEMA + _HISTORY_SCHEMA, 1: _HISTORY_SCHEMA}.get(version, "")
+    steps = (_SCHEMA, _HISTORY_SCHEMA, _GONE_SCHEMA)
+    return "".join(steps[version:])
 
 
 def _can_search(connection: sqlite3.Connection) -> bool:
@@ -542,14 +606,18 @@ def _event_row(event: StoredEvent) -> tuple[object, ...]:
 def connect(path: str) -> sqlite3.Connection:
     """Open a connection as all of ours are: deleted rows are overwritten, and nothing goes to temporary files."""
     connection = sqlite3.connect(path, timeout=BUSY_MS / 1000, isolation_level=None, check_same_thread=False)
-    for pragma in (
-        "journal_mode=wal",
-        "synchronous=normal",
-        "secure_delete=on",
-        "cache_size=-2000",
-        "temp_store=memory",
-    ):
-        connection.execute(f"pragma {pragma}")
+    try:
+        for pragma in (
+            "journal_mode=wal",
+            "synchronous=normal",
+            "secure_delete=on",
+            "cache_size=-2000",
+            "temp_store=memory",
+        ):
+            connection.execute(f"pragma {pragma}")
+    except BaseException:
+        connection.close()  # or Windows would not let a broken file be put aside
+        raise
     return connection
 
 

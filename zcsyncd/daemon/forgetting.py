@@ -7,7 +7,8 @@ Rule 1: age and room take former versions, the oldest first; only when what the 
 itself does that go as well.
 Rule 2: a purge leaves no bytes: deleted rows are overwritten (`secure_delete`), the index of words is written anew, the
 write-ahead log is cut to nothing, and the journal keeps which file changed, not what was said of it. Saved versions of
-the index stay, without the file's entries.
+the index stay, without the file's entries, those in comments and code fences included.
+Rule 3: the last act of our own pen that loses a version cannot be taken back as a whole any more, and this is noted.
 """
 
 from __future__ import annotations
@@ -24,8 +25,12 @@ from glob import escape, glob
 from typing import TYPE_CHECKING, Any
 
 from zcsyncd.daemon.database import connect, from_stored, stored, transaction
+from zcsyncd.daemon.history import CUT, NO_FILE
 from zcsyncd.errors import Refused, ZcsyncdError
-from zcsyncd.memory.entry_lines import remove
+from zcsyncd.layouts.layout import Caps
+from zcsyncd.memory.entry_lines import drop_lines, remove
+from zcsyncd.memory.fact import FileStat
+from zcsyncd.memory.index import parse_index
 
 if TYPE_CHECKING:
     import sqlite3
@@ -37,7 +42,8 @@ MERGE_PAGES = 64
 WAIT_S = 5.0
 """How long a purge waits for readers to let go of the write-ahead log."""
 
-_ORPHANS = "delete from contents where hash not in (select hash from versions where hash is not null)"
+_NO_STAT = FileStat(0, 0, 0, 0)
+_NO_CAPS = Caps(0, 0)  # what is asked of an index here does not hang on them
 _TAKEN = "select coalesce(sum(length(data)), 0) from contents"
 
 
@@ -53,9 +59,8 @@ class Tidied:
 def tidy(path: str, *, most_bytes: int, oldest_ms: int) -> Tidied:
     """Drop former versions before `oldest_ms`, then the oldest until the contents fit into `most_bytes`."""
     with closing(connect(path)) as connection:
-        with transaction(connection):
-            connection.execute("delete from versions where at_ms < ?", (oldest_ms,))
-            connection.execute(_ORPHANS)
+        _drop_versions(connection, "v.at_ms < ?", (oldest_ms,))
+        _drop_orphans(connection)
         taken = _fit(connection, most_bytes, "at_ms is not null", "at_ms, saved")
         is_full = taken > most_bytes
         if is_full:
@@ -69,21 +74,49 @@ def _fit(connection: sqlite3.Connection, most_bytes: int, which: str, order: str
     while (taken := int(connection.execute(_TAKEN).fetchone()[0])) > most_bytes:
         over = taken - most_bytes
         rows = connection.execute(
-            "select v.saved, length(c.data) from versions v join contents c on c.hash = v.hash"
+            "select v.saved, length(c.data), v.hash from versions v join contents c on c.hash = v.hash"
             f" where {which} order by {order} limit {STEP}"
         ).fetchall()
         if not rows:
             break
-        dropped: list[tuple[int]] = []
-        for saved, size in rows:
-            dropped.append((saved,))
+        dropped: list[tuple[int, str]] = []
+        for saved, size, digest in rows:
+            dropped.append((saved, digest))
             over -= size
             if over <= 0:
                 break
         with transaction(connection):
-            connection.executemany("delete from versions where saved = ?", dropped)
-            connection.execute(_ORPHANS)
+            _note_broken(
+                connection, f"v.saved in ({', '.join('?' * len(dropped))})", [row[0] for row in dropped]
+            )
+            connection.executemany("delete from versions where saved = ?", [row[:1] for row in dropped])
+            _drop_contents(connection, [digest for _, digest in dropped])
     return taken
+
+
+def _drop_contents(connection: sqlite3.Connection, hashes: Sequence[str]) -> None:
+    """Drop those of some contents that are no file's any more."""
+    connection.executemany(
+        "delete from contents where hash = ? and not exists"
+        " (select 1 from versions v where v.hash = contents.hash)",
+        [(digest,) for digest in hashes],
+    )
+
+
+def _drop_orphans(connection: sqlite3.Connection) -> None:
+    """Drop all contents that are no file's any more, in steps: those, too, that others left behind."""
+    last = -1
+    while True:
+        with transaction(connection):
+            rows = connection.execute(
+                "select id from contents c where id > ? and not exists"
+                f" (select 1 from versions v where v.hash = c.hash) order by id limit {STEP}",
+                (last,),
+            ).fetchall()
+            connection.executemany("delete from contents where id = ?", rows)
+        if len(rows) < STEP:
+            return
+        last = rows[-1][0]
 
 
 def purge(
@@ -106,12 +139,11 @@ def purge(
     with closing(connect(path)) as connection:
         removed = 0
         for name in [None] if file is None else _former_names(connection, place, file):
-            with transaction(connection):
-                removed += _drop(connection, place, name, before_ms, current=current and name == file)
-                if name is not None and index_name is not None and name != index_name:
-                    _strike_entries(connection, place, index_name, name)
-                connection.execute(_ORPHANS)
+            removed += _drop(connection, place, name, before_ms, current=current and name == file)
+            if name is not None and index_name is not None and name != index_name:
+                _strike_entries(connection, place, index_name, name)
             _redact(connection, place, name, before_ms)
+        _drop_orphans(connection)
         _rewrite_words(connection)
         _cut_log(connection, path)
     for broken in glob(escape(path) + ".broken-*"):
@@ -128,17 +160,68 @@ def _drop(
     current: bool,
 ) -> int:
     """Drop saved versions of one file (None: of all files), and with `current` its words; give how many."""
-    where, place = "dir = ?", [directory]
+    where, place = "v.dir = ?", [directory]
     if file is not None:
-        where, place = "dir = ? and file = ?", [directory, stored(file)]
+        where, place = "v.dir = ? and v.file = ?", [directory, stored(file)]
+        with transaction(connection):
+            connection.execute(
+                "update versions set became = '' where dir = ? and file = ? and became = ?",
+                (directory, NO_FILE, stored(file)),
+            )
     if before_ms is not None:
-        return _delete(connection, f"versions where at_ms < ? and {where}", (before_ms, *place))
-    removed = _delete(connection, f"versions where at_ms is not null and {where}", place)
+        return _drop_versions(connection, f"{where} and v.at_ms < ?", (*place, before_ms))
+    everything = file is None  # with it goes whatever could be taken back
+    former = f"{where} and v.at_ms is not null"
+    removed = _drop_versions(connection, former, place, note=not everything)
     if current:
-        removed += _delete(connection, f"versions where {where}", place)
-        _delete(connection, f"search where rowid in (select id from searched where {where})", place)
-        _delete(connection, f"searched where {where}", place)
+        removed += _drop_versions(connection, where, place, note=not everything)
+        _drop_words(connection, where, place)
     return removed
+
+
+def _drop_versions(
+    connection: sqlite3.Connection, where: str, values: Sequence[Any], *, note: bool = True
+) -> int:
+    """Drop saved versions (`v`) in steps, and with `note` say which last act loses by it; give how many they were."""
+    if note:
+        with transaction(connection):
+            _note_broken(connection, where, values)
+    removed = 0
+    while True:
+        with transaction(connection):
+            # What stands for no file is no version: it goes only where everything does, or with its time.
+            rows = connection.execute(
+                f"select v.saved, v.file, v.hash from versions v where {where} limit {STEP}", tuple(values)
+            ).fetchall()
+            connection.executemany("delete from versions where saved = ?", [(saved,) for saved, _, _ in rows])
+            _drop_contents(connection, [digest for _, _, digest in rows if digest is not None])
+        removed += len([file for _, file, _ in rows if file != NO_FILE])
+        if len(rows) < STEP:
+            return removed
+
+
+def _drop_words(connection: sqlite3.Connection, where: str, values: Sequence[Any]) -> None:
+    while True:
+        with transaction(connection):
+            rows = connection.execute(
+                f"select v.id from searched v where {where} limit {STEP}", tuple(values)
+            ).fetchall()
+            connection.executemany("delete from search where rowid = ?", rows)
+            connection.executemany("delete from searched where id = ?", rows)
+        if len(rows) < STEP:
+            return
+
+
+def _note_broken(connection: sqlite3.Connection, where: str, values: Sequence[Any]) -> None:
+    """Note of each directory whose last act replaced one of these versions that it is not taken back as a whole."""
+    connection.execute(
+        "insert into versions (dir, file, size, mtime_ns, at_ms, reason, batch)"
+        " select distinct v.dir, ?, 0, 0, ?, 'purged', v.batch from versions v join"
+        " (select dir, max(batch) as batch from versions where batch is not null group by dir) l"
+        f" on l.dir = v.dir and l.batch = v.batch where {where} and v.file != ? and not exists"
+        " (select 1 from versions n where n.dir = v.dir and n.file = ? and n.batch = v.batch)",
+        (NO_FILE, time.time_ns() // 1_000_000, *values, NO_FILE, NO_FILE),
+    )
 
 
 def _former_names(connection: sqlite3.Connection, directory: str | bytes, file: str) -> list[str]:
@@ -158,35 +241,49 @@ def _former_names(connection: sqlite3.Connection, directory: str | bytes, file: 
     return [from_stored(name) for name in names]
 
 
-def _delete(connection: sqlite3.Connection, what: str, values: Sequence[Any]) -> int:
-    return connection.execute(f"delete from {what}", tuple(values)).rowcount
-
-
 def _strike_entries(
     connection: sqlite3.Connection, directory: str | bytes, index_name: str, file: str
 ) -> None:
     """Take a file's entries out of the saved versions of its index: their hooks say what the file said."""
-    rows = connection.execute(
-        "select distinct c.hash, c.data from contents c join versions v on v.hash = c.hash"
-        " where v.dir = ? and v.file = ? and v.at_ms is not null",
+    hashes = connection.execute(
+        "select distinct hash from versions where dir = ? and file = ? and at_ms is not null and hash is not null",
         (directory, index_name),
     ).fetchall()
-    for digest, data in rows:
-        content = zlib.decompress(data)
-        try:
-            without = remove(content, file)
-        except Refused:  # not UTF-8: our pen never wrote it, and it cannot be edited
-            without = b"" if file.encode() in content else None
-        if without is None:
-            continue
-        now = hashlib.sha256(without).hexdigest()
-        connection.execute(
-            "insert or ignore into contents (hash, data) values (?, ?)", (now, zlib.compress(without))
-        )
-        connection.execute(
-            "update versions set hash = ?, size = ? where dir = ? and file = ? and hash = ? and at_ms is not null",
-            (now, len(without), directory, index_name, digest),
-        )
+    for (digest,) in hashes:
+        with transaction(connection):
+            found = connection.execute("select data from contents where hash = ?", (digest,)).fetchone()
+            without = _without(zlib.decompress(found[0]), index_name, file) if found else None
+            if without is None:
+                continue
+            now = hashlib.sha256(without).hexdigest()
+            connection.execute(
+                "insert or ignore into contents (hash, data) values (?, ?)", (now, zlib.compress(without))
+            )
+            # An act that is taken back must not give the index these bytes: they are no state that it ever had.
+            connection.execute(
+                "update versions set hash = ?, size = ?, became = ?"
+                " where dir = ? and file = ? and hash = ? and at_ms is not null",
+                (now, len(without), CUT, directory, index_name, digest),
+            )
+            _drop_contents(connection, [digest])
+
+
+def _without(content: bytes, index_name: str, file: str) -> bytes | None:
+    """Give a saved index without a file's entries, hidden ones too; None: it has none."""
+    try:
+        cut = remove(content, file)
+        left = content if cut is None else cut
+        while numbers := _hidden_lines(left, index_name, file):
+            left = drop_lines(left, numbers)
+    except Refused:  # not UTF-8: our pen never wrote it, and it cannot be edited
+        return b"" if file.encode() in content else None
+    return None if left == content else left
+
+
+def _hidden_lines(content: bytes, index_name: str, file: str) -> list[int]:
+    """Give the lines of a file's entries that the model does not see."""
+    index = parse_index(index_name, content, _NO_STAT, read_at_ns=0, caps=_NO_CAPS)
+    return [entry.line for entry in index.entries if entry.hidden and entry.target == file]
 
 
 def _cut_log(connection: sqlite3.Connection, path: str) -> None:

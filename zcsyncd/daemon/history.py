@@ -6,6 +6,8 @@ Rule 2: bytes are saved once, under their hash; a file's former versions are of 
 Rule 3: age and number remove former versions only (daemon.forgetting).
 Rule 4: an act of our own pen has a number, its batch: all that it replaced is taken back together. A file that it
 made has an absent version before it: no hash, no bytes.
+Rule 5: the last act is taken back as a whole or not at all. Where what it replaced was not saved, or is saved no
+more, a row without a file says so (`BrokenAct`).
 """
 
 from __future__ import annotations
@@ -21,6 +23,10 @@ from zcsyncd.errors import ZcsyncdError
 
 MOST_HASHES = 20
 """Former versions of an index that are compared with what came of it."""
+CUT = ""
+"""What a version became whose bytes a purge has edited: nothing that anybody ever saw."""
+NO_FILE = ""
+"""The file of a row that stands for an act which cannot be taken back."""
 _COLUMNS = "saved, dir, file, hash, size, mtime_ns, host, session, at_ms, reason, batch, became"
 _FORMER = "dir = ? and file = ? and at_ms is not null"
 _CURRENT = "dir = ? and file = ? and at_ms is null"
@@ -48,6 +54,17 @@ class Cause:
     by: By | None = None
     batch: int | None = None
     """The number of our own act; None: another pen."""
+
+
+@dataclass(frozen=True, slots=True)
+class BrokenAct:
+    """The last act of our own pen on a directory, where not all that it replaced is saved."""
+
+    reason: str
+    """What it was: `write`, `forget`, `repair`, `restore`; `purged`: what it replaced is saved no more."""
+    at_ms: int
+    unkept: tuple[str, ...]
+    """Files that it wrote while the history was switched off; empty: it was on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +116,7 @@ class History:
         self.stored_bytes = int(database.query("select coalesce(sum(length(data)), 0) from contents")[0][0])
         """What the contents take at the most: equal bytes that came again are counted twice until the next tidying."""
         self._database = database
-        self._most_versions = most_versions
+        self.most_versions = most_versions
         self._batch = int(database.query("select coalesce(max(batch), 0) from versions")[0][0])
         self._last: dict[object, int] = {}
         """The number of our last act, by directory, as far as it was asked for."""
@@ -130,6 +147,7 @@ class History:
         they are not at hand.
         """
         if not self.enabled:
+            self._note_unkept(work, directory, file, cause)
             return True
         place = (stored(directory), stored(file))
         self._retire(work, place, was=was, now=now, cause=cause)
@@ -139,6 +157,22 @@ class History:
             return False
         self.hold(work, directory, file, now=now, content=content, by=cause.by)
         return True
+
+    def _note_unkept(self, work: Transaction, directory: str, file: str, cause: Cause) -> None:
+        """Note that an act of ours wrote a file whose former bytes nobody saved: no earlier act is the last one now."""
+        if cause.batch is None:
+            return
+        _add(
+            work,
+            "delete from versions where dir = ? and file = ? and batch < ?",
+            (stored(directory), NO_FILE, cause.batch),
+        )
+        _add(
+            work,
+            "insert into versions (dir, file, size, mtime_ns, at_ms, reason, batch, became)"
+            " values (?, ?, 0, 0, ?, ?, ?, ?)",
+            (stored(directory), NO_FILE, cause.at_ms, cause.reason, cause.batch, stored(file)),
+        )
 
     def _retire(
         self,
@@ -194,7 +228,7 @@ class History:
             f"delete from versions where saved in (select saved from versions where {_FORMER}"
             " order by at_ms desc, saved desc limit -1 offset ?)"
             " and (batch is null or batch < ?)",
-            (*place, self._most_versions, self._last_of(place[0], cause.batch)),
+            (*place, self.most_versions, self._last_of(place[0], cause.batch)),
         )
 
     def _last_of(self, directory: object, batch: int | None) -> int:
@@ -312,11 +346,11 @@ class History:
 
     def version(self, saved: int) -> Version | None:
         """Find a version by its number."""
-        return next(self._versions("saved = ?", (saved,), 1), None)
+        return next(self._versions(f"saved = ? and file != '{NO_FILE}'", (saved,), 1), None)
 
     def versions(self, directory: str, file: str | None, limit: int) -> list[Version]:
         """List a directory's former versions, the newest first."""
-        where, values = "dir = ? and at_ms is not null", [stored(directory)]
+        where, values = f"dir = ? and at_ms is not null and file != '{NO_FILE}'", [stored(directory)]
         if file is not None:
             where, values = _FORMER, [stored(directory), stored(file)]
         return list(self._versions(where, values, limit))
@@ -343,8 +377,23 @@ class History:
         rows = self._database.query("select max(batch) from versions where dir = ?", (stored(directory),))
         if rows[0][0] is None:
             return []
-        found = self._versions("dir = ? and batch = ?", (stored(directory), rows[0][0]), 1_000_000)
+        found = self._versions(
+            f"dir = ? and batch = ? and file != '{NO_FILE}'", (stored(directory), rows[0][0]), 1_000_000
+        )
         return sorted(found, key=lambda version: version.saved)
+
+    def broken_act(self, directory: str) -> BrokenAct | None:
+        """Tell of our last act on a directory that it cannot be taken back; None: it can, or there was none."""
+        place = stored(directory)
+        rows = self._database.query(
+            "select reason, at_ms, became from versions where dir = ? and file = ?"
+            " and batch = (select max(batch) from versions where dir = ?) order by saved",
+            (place, NO_FILE, place),
+        )
+        if not rows:
+            return None
+        unkept = tuple(from_stored(file) for _, _, file in rows if file is not None)
+        return BrokenAct(rows[0][0], rows[0][1], unkept)
 
     def _versions(self, where: str, values: Sequence[object], limit: int) -> Iterator[Version]:
         rows = self._database.query(

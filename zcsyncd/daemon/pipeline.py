@@ -15,6 +15,7 @@ import asyncio
 import logging
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -27,7 +28,7 @@ from zcsyncd.memory.fact import Fact
 from zcsyncd.memory.index import Index
 from zcsyncd.memory.snapshot import Snapshot, Stray
 from zcsyncd.watching.settle import Degraded, Settled, Unsure
-from zcsyncd.watching.stream import Barrier, Watch
+from zcsyncd.watching.stream import Barrier, Ping, Watch
 
 if TYPE_CHECKING:
     from zcsyncd.daemon.store import Kept, Store
@@ -45,6 +46,9 @@ EMPTY_INDEX_S = 1.0
 """An index of size 0 is believed this long after it was first seen so."""
 FILLING_S = 1.0
 """A new directory is told this long after it was first seen, however many of its files are still being written."""
+DISTRUSTING = ("schedule", "asked")
+"""Scans that nothing lost called for: what these find, and no event told, the system keeps silent about."""
+SILENT = "changes were found here that the system had not told of"
 AGAIN_S = 1.0
 """After this a look is tried again that the system was too short of something for."""
 
@@ -80,7 +84,11 @@ class Pipeline:
         self.ready = False
         self.last_scan_ms: int | None = None
         self.drift_found = 0
-        self._quiet_ns = int(quiet_s * 1e9)
+        self.scanned_ms: dict[str, int] = {}
+        """When the tree of a base was scanned last, epoch milliseconds."""
+        self.drift_of: Counter[str] = Counter()
+        """`drift_found`, by the tree's base."""
+        self.quiet_s = quiet_s
         self._ignored = ignored
         self._still_ours = still_ours
         self._due: dict[str, _Due] = {}
@@ -91,8 +99,13 @@ class Pipeline:
         self._tasks: set[asyncio.Task[None]] = set()
         self._empty_since: dict[str, float] = {}
         self._filling: dict[str, float] = {}
+        self._first_seen: dict[str, float] = {}
+        """When the look began by which a directory became known, on the watch's clock; none: before this start."""
         self._young_timer: asyncio.TimerHandle | None = None
-        self._drift = 0
+        self._drift: Counter[str] = Counter()
+        """Changes that a scan found and no event had told, by directory."""
+        self._heard_of: set[str] = set()
+        """Directories that events named since the scan began."""
         self._one_scan = asyncio.Lock()
         self._stopped = False
 
@@ -108,6 +121,8 @@ class Pipeline:
                     self._unsure(item)
                 case Degraded():
                     self._degraded(item)
+                case Ping():
+                    item.heard()
                 case Barrier():
                     self._keep(asyncio.create_task(self._finish(item)))
 
@@ -115,8 +130,9 @@ class Pipeline:
         directory = self.grounds.chief.get(item.directory)
         if directory is None or item.whole:
             directory = self.grounds.note(item.directory)
-        if item.lost and item.directory in self.store.kept:
+        if item.lost and item.directory in self.store.kept and self._was_there(item.directory, item.lost_at):
             self._lose(item.directory)
+        self._heard_of.add(directory)
         due = self._due.setdefault(directory, _Due())
         due.by_event = True
         due.paths.update(translate(item.paths, item.directory, directory))
@@ -130,14 +146,25 @@ class Pipeline:
             # Removed, and perhaps made again at once: what was there is gone in any case.
             for directory in tuple(self.store.kept):
                 tree = self.grounds.tree_of(directory)
-                if tree is not None and tree.base == item.base:
+                if (
+                    tree is not None
+                    and tree.base == item.base
+                    and self._was_there(directory, item.noticed_at)
+                ):
                     self._lose(directory)
         self._begin_scan(item.reason, item.base)
+
+    def _was_there(self, directory: str, time_s: float) -> bool:
+        """Tell whether a directory that is kept was known at a time.
+
+        A scan may have seen one gone, and the one that came in its place, before the loss was due.
+        """
+        return self._first_seen.get(directory, float("-inf")) <= time_s
 
     def _lose(self, directory: str) -> None:
         """Tell that a directory is gone; what lies in its place now is another one."""
         self.store.gone(directory)
-        self._let_go(directory)
+        self._let_go(directory, is_gone=True)
 
     def _follow_names(self) -> None:
         """Look at directories that are kept under another path from now on."""
@@ -209,6 +236,8 @@ class Pipeline:
         if named is None and not self._still_ours(directory):
             return _nothing()
         kept = self.store.kept.get(directory)
+        if kept is None:
+            self._first_seen[directory] = self.watch.clock()
         if kept is not None:
             layout = kept.layout
         elif named is not None:
@@ -222,7 +251,7 @@ class Pipeline:
             layout,
             kept.snapshot if kept else None,
             named=named,
-            settled_ns=self._quiet_ns if kept or self.ready else 0,
+            settled_ns=int(self.quiet_s * 1e9) if kept or self.ready else 0,
             believe_empty=self._believes_empty,
             ignored=self._ignored,
         )
@@ -240,7 +269,7 @@ class Pipeline:
             return
         elif reading is None or self.grounds.chief.get(directory, directory) != directory:
             found = self.store.gone(directory)
-            self._let_go(directory)
+            self._let_go(directory, is_gone=reading is None)
         else:
             layout = kept.layout if kept else self.store.layouts[reading.snapshot.layout]
             adopt = not self.ready and self.store.database.is_new
@@ -251,22 +280,24 @@ class Pipeline:
             )
             self.telling.found(directory)
             self._hold(directory, layout, reading)
-        self._drift += 0 if by_event else found
+        if found and not by_event:
+            self._drift[directory] += found
 
     def _still_comes(self, directory: str, reading: Reading) -> bool:
         """Tell whether a new directory is being filled just now: it is told when its files are whole, in one batch."""
         now = self.watch.clock()
         since = self._filling.setdefault(directory, now)
         if reading.held and now - since < FILLING_S:
-            self.watch.hold(directory, directory, now + self._quiet_ns / 1e9)
+            self.watch.hold(directory, directory, now + self.quiet_s)
             return True
         del self._filling[directory]
         return False
 
-    def _let_go(self, directory: str) -> None:
+    def _let_go(self, directory: str, *, is_gone: bool = False) -> None:
         """Forget what is remembered of a directory that is gone, or no longer ours to keep."""
-        self.store.forget(directory)
+        self.store.forget(directory, is_gone=is_gone)
         self._filling.pop(directory, None)
+        self._first_seen.pop(directory, None)
         self.telling.forget(directory)
         self.telling.close_soon()
         for path in [path for path in self._empty_since if path.startswith(directory + os.sep)]:
@@ -277,7 +308,7 @@ class Pipeline:
         now = self.watch.clock()
         for path in reading.held:
             empty_since = self._empty_since.get(path)
-            believed = now + self._quiet_ns / 1e9 if empty_since is None else empty_since + EMPTY_INDEX_S
+            believed = now + self.quiet_s if empty_since is None else empty_since + EMPTY_INDEX_S
             self.watch.hold(directory, path, believed)
         if layout.index_name is not None and self._empty_since:
             index = os.path.join(directory, layout.index_name)
@@ -358,6 +389,10 @@ class Pipeline:
 
     def shows_changes(self, kept: Kept) -> bool:
         """Tell whether a directory's facts are not as its snapshot says; True also where that takes long to say."""
+        directory = kept.snapshot.directory
+        one_name = len(self.grounds.aliases(directory)) == 0
+        if one_name and directory not in self._due and self.watch.is_current(directory):
+            return False
         return len(kept.snapshot.facts) > INLINE_FACTS or shows_changes(
             kept.snapshot, kept.layout, self._ignored
         )
@@ -373,6 +408,8 @@ class Pipeline:
             named = frozenset(os.path.join(directory, *file.split("/")) for file in files)
         if directory not in self.grounds.chief:
             self.grounds.note(directory)
+        if kept is None:
+            self._first_seen[directory] = self.watch.clock()
         reading = await _looked(
             look(
                 directory,
@@ -385,7 +422,7 @@ class Pipeline:
         )
         if reading is None:
             self.store.gone(directory)
-            self._let_go(directory)
+            self._let_go(directory, is_gone=True)
         else:
             adopt = kept is None and not self.ready and self.store.database.is_new
             self.store.take(
@@ -415,23 +452,51 @@ class Pipeline:
                 return
             await self.watch.rewatch()
             self.grounds.survey()
-            self._drift = 0
-            for directory in dict.fromkeys([*self.grounds.directories(), *self.store.kept]):
+            self._drift.clear()
+            self._heard_of.clear()
+            known = [*self.grounds.directories(), *self.store.kept, *self.store.gone_before]
+            for directory in dict.fromkeys(known):
                 tree = self.grounds.tree_of(directory)
                 if tree is None:
                     self._let_go(directory)  # its root is no longer watched
                 elif base is None or tree.base == base:
                     await self._look_whole(directory)
             await self._quiet()
-            drift, self._drift = self._drift, 0
-            self.last_scan_ms = self.store.clock_ms()
+            drift = self._drift.total()
+            if drift and reason in DISTRUSTING:
+                await self._distrust()
+            self._note_scan(base)
             if self._stopped:
                 return
             if reason != "start" and (reason != "schedule" or drift):
                 self.drift_found += drift
+                self._note_drift()
                 self.store.tell("daemon/rescanned", {"reason": reason, "base": base, "drift": drift})
                 self.store.commit()
             self._watch_young()
+
+    def _note_scan(self, base: str | None) -> None:
+        self.last_scan_ms = self.store.clock_ms()
+        bases = {tree.base for tree in self.grounds.trees}
+        scanned = bases if base is None else {base}
+        self.scanned_ms = {
+            one: self.last_scan_ms if one in scanned else self.scanned_ms[one]
+            for one in bases
+            if one in scanned or one in self.scanned_ms
+        }
+
+    def _note_drift(self) -> None:
+        for directory, found in self._drift.items():
+            tree = self.grounds.tree_of(directory)
+            if tree is not None:
+                self.drift_of[tree.base] += found
+
+    async def _distrust(self) -> None:
+        """Have polled from now on what changes in silence: some file systems take a watch and never tell."""
+        silent = await self.watch.silent_in(tuple(self._drift))
+        trees = [self.grounds.tree_of(directory) for directory in silent if directory not in self._heard_of]
+        for base in dict.fromkeys(tree.base for tree in trees if tree is not None):
+            self.watch.distrust(base, SILENT)
 
     async def look_at(self, directories: Iterable[str]) -> None:
         """Look at these directories now and audit them; what is found is told."""

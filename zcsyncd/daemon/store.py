@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from urllib.parse import unquote
 
 from zcsyncd.bus.events import StoredEvent
 from zcsyncd.daemon.database import Database, JournalRefused, NewEvent, Transaction
@@ -26,12 +27,15 @@ from zcsyncd.memory.audit import audit
 from zcsyncd.memory.audit.history_rules import loss_key
 from zcsyncd.memory.changes import Change, changes
 from zcsyncd.memory.disk import is_there
+from zcsyncd.memory.index import Index
 from zcsyncd.memory.past import Past, due_ms, end, follow, let_go, past_from, past_row, same_row
 from zcsyncd.memory.snapshot import Snapshot
 
 log = logging.getLogger(__name__)
 
 NOTHING_PAST = Past()
+MOST_GONE = 200
+"""Directories that are gone and remembered; the ones that went first are forgotten first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +58,16 @@ class Kept:
     past: Past = NOTHING_PAST
 
 
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """What a directory was that is gone. Should one come back under its path, this is what it is compared with."""
+
+    snapshot: Snapshot
+    past: Past
+    at_ms: int
+    """When it was seen to be gone, epoch milliseconds."""
+
+
 @dataclass(slots=True)
 class _Group:
     """What the next commit writes, and what to put back when it cannot."""
@@ -62,6 +76,7 @@ class _Group:
     after: Transaction = field(default_factory=Transaction)
     """What is written behind it."""
     undo: dict[str, Kept | None] = field(default_factory=dict)
+    undo_gone: dict[str, Gone | None] = field(default_factory=dict)
 
 
 class Store:
@@ -89,6 +104,8 @@ class Store:
         self.clock_ms = clock_ms
         self.grace_ms = grace_ms
         self.kept: dict[str, Kept] = {}
+        self.gone_before: dict[str, Gone] = {}
+        """Directories that are gone, as they were."""
         self.dismissed = database.dismissed()
         self.last_error: str | None = None
         self.last_event_ms: int | None = None
@@ -103,7 +120,10 @@ class Store:
         self._group = _Group()
         for known in database.known:
             layout = layouts.get(known.snapshot.layout)
-            if layout is not None:
+            past = past_from(known.past) if known.past else NOTHING_PAST
+            if known.gone_ms is not None:
+                self.gone_before[known.snapshot.directory] = Gone(known.snapshot, past, known.gone_ms)
+            elif layout is not None:
                 self.kept[known.snapshot.directory] = Kept(
                     known.snapshot,
                     layout,
@@ -111,7 +131,7 @@ class Store:
                     known.changed_ms,
                     known.findings,
                     saved_ms=known.changed_ms,
-                    past=past_from(known.past) if known.past else NOTHING_PAST,
+                    past=past,
                 )
 
     # -- a reading becomes events
@@ -147,20 +167,33 @@ class Store:
         if adopt:
             self.memory.unkept.add(directory)
         past = kept.past if kept else NOTHING_PAST
+        gone = self._returned(directory) if kept is None else None
+        if gone is not None and gone.snapshot.layout == layout.name:
+            past = self._follow_return(layout, gone, after)
         if told:
             work = self._group.work if act else self._group.after
             cause = cause_of(act, writer, now_ms)
             self.memory.changed(work, before, after, told=told, contents=contents or {}, cause=cause)
-            if layout.audited:
+            if layout.audited and kept is not None:
                 knew = writer is not None and before is not None and self.readers.knew(writer, before)
                 past = self._follow(
-                    layout, past, before, after, told, ours=act is not None or knew, by=writer
+                    layout,
+                    past,
+                    before,
+                    after,
+                    files_of(told),
+                    at_ms=now_ms,
+                    ours=act is not None or knew,
+                    by=writer,
                 )
             for event in self.readers.changed(before, after, told, writer):
                 self._group.work.tell(event)
         if kept is None:
-            mode: Adoption = "all" if adopt else "settled"
-            self._replace(directory, Kept(after, layout, now_ms, now_ms, {}, saved_ms=now_ms, adopt=mode))
+            # What was told of a directory before it went was told to be over then.
+            mode: Adoption = "all" if adopt else "no" if gone else "settled"
+            self._replace(
+                directory, Kept(after, layout, now_ms, now_ms, {}, saved_ms=now_ms, adopt=mode, past=past)
+            )
         elif before is not None and (files is not None or _differs(before, after)):
             changed_ms = now_ms if told else kept.changed_ms
             self._replace(directory, replace(kept, snapshot=after, changed_ms=changed_ms, past=past))
@@ -169,8 +202,13 @@ class Store:
         work = self._group.work
         if kept is None:
             work.save_directory(after, now_ms, now_ms)
-        work.save_files(before, after, files)
+        work.save_files(gone.snapshot if gone else before, after, None if gone else files)
         return len(told)
+
+    def _follow_return(self, layout: Layout, gone: Gone, after: Snapshot) -> Past:
+        """Remember what a directory that came back lacks of what it had when it went: whoever took it took that."""
+        known = {*gone.snapshot.facts, *after.facts}
+        return self._follow(layout, gone.past, gone.snapshot, after, known, at_ms=gone.at_ms)
 
     def _follow(
         self,
@@ -178,10 +216,11 @@ class Store:
         past: Past,
         before: Snapshot | None,
         after: Snapshot,
-        told: Sequence[Change],
+        files: Collection[str],
         *,
-        ours: bool,
-        by: By | None,
+        at_ms: int,
+        ours: bool = False,
+        by: By | None = None,
     ) -> Past:
         """Remember what a change destroyed. A loss must not be lost: it is durable with the news of the change."""
         directory, history = after.directory, self.memory.history
@@ -189,8 +228,8 @@ class Store:
             past,
             before,
             after,
-            at_ms=self.clock_ms(),
-            files=files_of(told),
+            at_ms=at_ms,
+            files=files,
             ours=ours,
             bytes_of=history.bytes_of,
             former_indexes=lambda: history.former_hashes(directory, layout.index_name or ""),
@@ -221,10 +260,15 @@ class Store:
             )
         return len(told)
 
-    def forget(self, directory: str) -> None:
-        """Let go of a directory; one that is not kept is let go of already."""
+    def forget(self, directory: str, *, is_gone: bool = False) -> None:
+        """Let go of a directory; one that is not kept is let go of already.
+
+        `is_gone`: it is no more, and remembered in case that one comes in its place; else it is no longer ours.
+        """
         kept = self.kept.get(directory)
         if kept is None:
+            if not is_gone:
+                self.forget_gone(directory)
             return
         self._tell(
             "memory/dir-removed",
@@ -232,8 +276,34 @@ class Store:
             encode({"layout": kept.layout.name, "label": kept.layout.label(directory)}),
         )
         self._replace(directory, None)
-        self._group.work.drop_directory(directory)
-        self.memory.let_go(self._group.work, directory, self.clock_ms())
+        now_ms = self.clock_ms()
+        if is_gone and kept.layout.audited:
+            self._group.work.leave_directory(kept.snapshot, now_ms)
+            self._replace_gone(directory, Gone(kept.snapshot, kept.past, now_ms))
+            for first in sorted(self.gone_before, key=lambda each: self.gone_before[each].at_ms)[:-MOST_GONE]:
+                self.forget_gone(first)
+        else:
+            self._group.work.drop_directory(directory)
+        self.memory.let_go(self._group.work, directory, now_ms)
+
+    def forget_gone(self, directory: str) -> None:
+        """Let go of what is remembered of a directory that is gone."""
+        if directory in self.gone_before:
+            self._replace_gone(directory, None)
+            self._group.work.drop_directory(directory)
+
+    def forget_gone_before(self, oldest_ms: int) -> None:
+        """Let go of what is remembered of directories that went before a time."""
+        for directory in [each for each, gone in self.gone_before.items() if gone.at_ms < oldest_ms]:
+            self.forget_gone(directory)
+
+    def _returned(self, directory: str) -> Gone | None:
+        """Give what a directory was that is there again; None: nothing is remembered."""
+        gone = self.gone_before.get(directory)
+        if gone is not None:
+            self._replace_gone(directory, None)
+            self._group.work.return_directory(directory)
+        return gone
 
     def audit(self, directory: str) -> None:
         """Say what is wrong with a directory now, as far as it was not said before."""
@@ -273,12 +343,30 @@ class Store:
 
     def forget_losses(self, directory: str, file: str | None) -> None:
         """Forget what is remembered of a file (None: of all files) beside its snapshot."""
+        self._forget_of_gone(directory, file)
         kept = self.kept.get(directory)
         if kept is None:
             return
         past = let_go(kept.past, file) if file is not None else NOTHING_PAST
         self._group.work.save_past(directory, past_row(past))
         self._replace(directory, replace(kept, past=past))
+
+    def _forget_of_gone(self, directory: str, file: str | None) -> None:
+        """Forget what a directory that is gone had of a file (None: of all files): with its entries and losses."""
+        gone = self.gone_before.get(directory)
+        if file is None:
+            self.forget_gone(directory)
+        if gone is None or file is None:
+            return
+        was = gone.snapshot
+        index = None if was.index is None or was.index.file == file else without_entries(was.index, file)
+        left = replace(
+            was, facts={name: fact for name, fact in was.facts.items() if name != file}, index=index
+        )
+        past = let_go(gone.past, file)
+        self._group.work.save_files(was, left)
+        self._group.work.save_past(directory, past_row(past))
+        self._replace_gone(directory, replace(gone, snapshot=left, past=past))
 
     def _settle_docket(self, directory: str, kept: Kept, docket: Docket) -> None:
         first = kept.adopt != "no"
@@ -377,6 +465,13 @@ class Store:
         else:
             self.kept[directory] = kept
 
+    def _replace_gone(self, directory: str, gone: Gone | None) -> None:
+        self._group.undo_gone.setdefault(directory, self.gone_before.get(directory))
+        if gone is None:
+            self.gone_before.pop(directory, None)
+        else:
+            self.gone_before[directory] = gone
+
     def commit(self) -> bool:
         """Write the open group and announce its events; False when the disk refused, and all is as it was."""
         group, self._group = self._group, _Group()
@@ -440,6 +535,11 @@ class Store:
                 self.kept.pop(directory, None)
             else:
                 self.kept[directory] = kept
+        for directory, gone in group.undo_gone.items():
+            if gone is None:
+                self.gone_before.pop(directory, None)
+            else:
+                self.gone_before[directory] = gone
         self.dismissed = self.database.dismissed()
         self.memory.unkept |= group.undo.keys() & self.kept.keys()
         self._refused(tuple(group.undo))
@@ -454,6 +554,13 @@ def _differs(before: Snapshot, after: Snapshot) -> bool:
     ):
         return True
     return any(before.facts.get(file) is not fact for file, fact in after.facts.items())
+
+
+def without_entries(index: Index, file: str) -> Index:
+    """Give an index as if it had no entries of a file."""
+    entries = tuple(entry for entry in index.entries if file not in (entry.target, unquote(entry.target)))
+    # Its remarks were about a text that is gone, and may name the file.
+    return replace(index, entries=entries, beyond=(), swallowed=(), remarks=())
 
 
 def _first(*times_ms: int | None) -> int | None:

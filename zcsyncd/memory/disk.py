@@ -22,6 +22,7 @@ from zcsyncd.layouts.layout import Layout, Tree
 from zcsyncd.memory.fact import Fact, FileStat, parse_fact, unreadable_fact
 from zcsyncd.memory.index import Index, parse_index, unreadable_index
 from zcsyncd.memory.snapshot import Snapshot, Stray
+from zcsyncd.opening import entry_is_link, entry_stat, is_link, open_to_read, system_path
 
 MAX_BYTES = 5 * 1024 * 1024
 """A larger file is unreadable: no host would take it, and it would stop the loop."""
@@ -34,9 +35,6 @@ KEPT_BYTES = 8 * 1024 * 1024
 MAX_DEPTH = 64
 """Directories below a memory directory: more is a mistake, or an attack."""
 _SCARCE = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EINTR})
-_OPEN_FLAGS = (
-    os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
-)
 _TEMP_MARK = ".tmp."
 
 
@@ -157,16 +155,18 @@ def shows_changes(snapshot: Snapshot, layout: Layout, ignored: Callable[[str], b
     try:
         while places:
             prefix, place = places.pop()
-            with os.scandir(place) as entries:
+            with os.scandir(system_path(place)) as entries:
                 for entry in entries:
                     file = prefix + entry.name
                     if ignored(file):
                         continue
                     if entry.is_dir(follow_symlinks=False):
+                        if entry_is_link(entry):
+                            continue  # a junction
                         places.append((file + "/", entry.path))
                     elif entry.name.endswith(layout.ending) and entry.name != layout.index_name:
                         fact = known.pop(file, None)
-                        if fact is None or fact.stat != _stat_of(entry.stat()):
+                        if fact is None or fact.stat != _stat_of(entry_stat(entry, follow=True)):
                             return True
     except OSError:
         return True
@@ -180,20 +180,20 @@ def discover(tree: Tree) -> Iterator[str]:
         Unreadable: a level is there but cannot be listed, so that what is missing is not known to be gone.
     """
     if not tree.levels:
-        if os.path.isdir(tree.base):
+        if os.path.isdir(system_path(tree.base)):
             yield tree.base
         return
     places = [tree.base]
     for test in tree.levels:
         places = [os.path.join(place, name) for place in places for name in _names(place) if test(name)]
     for place in places:
-        if os.path.isdir(place):
+        if os.path.isdir(system_path(place)):
             yield place
 
 
 def _names(place: str) -> Sequence[str]:
     try:
-        return sorted(os.listdir(place))
+        return sorted(os.listdir(system_path(place)))
     except (FileNotFoundError, NotADirectoryError):
         return ()
     except OSError as error:
@@ -233,22 +233,31 @@ _NO_FILES = frozenset({"", ".", ".."})
 def _check_inside(directory: str, file: str) -> None:
     if not file or os.path.isabs(file) or ".." in file.replace(os.sep, "/").split("/") or "\0" in file:
         raise Refused(f"{file!r} is no path inside {directory}")
+    if os.name == "nt" and ":" in file:
+        raise Refused(f"{file!r} names a drive or a stream, no file inside {directory}")
     place = directory
     for part in file.split("/")[:-1]:
         place = os.path.join(place, part)
-        if os.path.islink(place):
+        if _is_link_at(place):
             raise Refused(f"{place} is a symlink: a memory directory is not read through one")
+
+
+def _is_link_at(place: str) -> bool:
+    try:
+        return is_link(os.lstat(system_path(place)))
+    except OSError:
+        return False
 
 
 def is_there(directory: str, file: str) -> bool:
     """Tell whether a memory directory has a file of this name now."""
-    return os.path.lexists(os.path.join(directory, *file.split("/")))
+    return os.path.lexists(system_path(os.path.join(directory, *file.split("/"))))
 
 
 def is_unchanged(directory: str, kept: Fact | Index) -> bool:
     """Tell by stat alone whether a file is surely the one that was read; False: it must be read to know."""
     try:
-        return _still(kept, os.stat(os.path.join(directory, *kept.file.split("/"))))
+        return _still(kept, os.stat(system_path(os.path.join(directory, *kept.file.split("/")))))
     except OSError:
         return False
 
@@ -266,7 +275,7 @@ def _stat_of(status: os.stat_result) -> FileStat:
 
 
 def _read(path: str) -> tuple[bytes, FileStat]:
-    descriptor = os.open(path, _OPEN_FLAGS)
+    descriptor = open_to_read(path)
     try:
         status = os.fstat(descriptor)
         if not stat_bits.S_ISREG(status.st_mode):
@@ -325,9 +334,9 @@ class _Eye:
         if file is None or self.ignored(file):
             return file
         try:
-            status = os.lstat(path)
+            status = os.lstat(system_path(path))
         except (FileNotFoundError, NotADirectoryError):
-            if not os.path.isdir(self.directory):
+            if not os.path.isdir(system_path(self.directory)):
                 return None
             self._forget(file)
             return file
@@ -335,7 +344,7 @@ class _Eye:
             if error.errno in _SCARCE:
                 raise
             return None
-        if not stat_bits.S_ISREG(status.st_mode) and os.path.isdir(path):
+        if not stat_bits.S_ISREG(status.st_mode) and os.path.isdir(system_path(path)):
             return None  # a directory, or a link to one
         if "/" in file and self._inside_link(file):
             self._forget(file)
@@ -350,7 +359,7 @@ class _Eye:
         place = self.directory
         for part in file.split("/")[:-1]:
             place = os.path.join(place, part)
-            if os.path.islink(place):
+            if _is_link_at(place):
                 return True
         return False
 
@@ -393,13 +402,15 @@ class _Eye:
     def _list(self, prefix: str, place: str) -> list[os.DirEntry[str]] | None:
         """List one directory; None when it is the memory directory itself and gone."""
         try:
-            with os.scandir(place) as entries:
+            with os.scandir(system_path(place)) as entries:
                 return sorted(entries, key=lambda entry: entry.name)
         except (FileNotFoundError, NotADirectoryError):
             return None if not prefix else []
         except OSError as error:
             if error.errno in _SCARCE:
                 raise
+            if not prefix and os.path.isfile(system_path(place)):
+                return None  # Windows does not always say so by NotADirectoryError
             if not prefix:
                 raise Unreadable(
                     f"{place} cannot be listed: {error.strerror}", hint="check its permissions"
@@ -418,14 +429,14 @@ class _Eye:
     def _take_entry(self, entry: os.DirEntry[str], file: str) -> bool:
         """Take one directory entry; True when it is a directory to look into."""
         try:
-            if entry.is_dir(follow_symlinks=False):
+            if entry.is_dir(follow_symlinks=False) and not (os.name == "nt" and entry_is_link(entry)):
                 special = entry.name.endswith(self.layout.ending)
                 self.strays[file] = Stray(file, "special" if special else "directory")
                 return True
-            if entry.is_symlink() and os.path.isdir(entry.path):
+            if entry_is_link(entry) and os.path.isdir(system_path(entry.path)):
                 self.strays[file] = Stray(file, "symlinked-directory")
                 return False
-            status = entry.stat(follow_symlinks=False)
+            status = entry_stat(entry)
         except FileNotFoundError:
             return False
         except OSError as error:
@@ -437,8 +448,10 @@ class _Eye:
         kept: Fact | Index | None = None
         if before is not None:
             kept = before.index if file == self.layout.index_name else before.facts.get(file)
-        if not self._held_back(entry.path, file, status, named=False):
-            self._take_file(entry.path, file, status, kept, named=False)
+        # On Windows what was listed may bear the long form, which is the system's business alone.
+        path = entry.path if os.name != "nt" else os.path.join(self.directory, *file.split("/"))
+        if not self._held_back(path, file, status, named=False):
+            self._take_file(path, file, status, kept, named=False)
         return False
 
     def _unsearchable(self, file: str) -> None:
@@ -494,7 +507,7 @@ class _Eye:
         symlink = stat_bits.S_ISLNK(status.st_mode)
         if symlink:
             try:
-                status = os.stat(path)
+                status = os.stat(system_path(path))
             except OSError:
                 self.strays[file] = Stray(file, "broken-link", status.st_mtime_ns)
                 return

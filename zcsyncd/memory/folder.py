@@ -3,8 +3,9 @@
 Rule 1: a directory is opened once, and every name is taken relative to what was opened: whoever puts a symlink in
 a directory's place meanwhile leads nobody out. The memory directory itself may be a symlink, nothing below it.
 Rule 2: only regular files are read, opened without waiting, and never more than `disk.MAX_BYTES`.
-Rule 3: Windows has no such opening. There names are checked one after the other and then used, which a swap in
-between can defeat; and a file that another program has open is tried again, for about 2 s.
+Rule 3: Windows has no such opening. There a file is opened without following it in one step, but names of directories
+are checked one after the other and then used, which a swap in between can defeat; and a file that another program has
+open is tried again, for about 2 s, and then it is said which program it is.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import os
 import stat as stat_bits
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -23,6 +24,8 @@ from zcsyncd.errors import NotFound, Refused, Unreadable
 from zcsyncd.memory import exchange as renames
 from zcsyncd.memory.disk import MAX_BYTES
 from zcsyncd.memory.fact import FileStat
+from zcsyncd.memory.holders import holders
+from zcsyncd.opening import is_link, open_to_read, system_path
 
 if sys.platform == "linux":
     import fcntl
@@ -115,9 +118,13 @@ def _read_all(descriptor: int, size: int, path: str) -> bytes:
     return b"".join(parts)
 
 
+def _a_file_link(path: str) -> Refused:
+    return Refused(f"{path} is a symlink: it is not followed", hint="put a regular file in its place")
+
+
 def _regular(status: os.stat_result, path: str) -> os.stat_result:
-    if _is_link(status):
-        raise Refused(f"{path} is a symlink: it is not followed", hint="put a regular file in its place")
+    if is_link(status):
+        raise _a_file_link(path)
     if not stat_bits.S_ISREG(status.st_mode):
         raise Refused(f"{path} is not a regular file", hint="put a regular file in its place")
     if status.st_size > MAX_BYTES:
@@ -131,7 +138,9 @@ def _too_large(path: str) -> Unreadable:
 
 def _unopened(error: OSError, path: str) -> Unreadable:
     hint = "check its permissions"
-    if error.errno not in (errno.EACCES, errno.EPERM):
+    if os.name == "nt" and isinstance(error, PermissionError):
+        hint = _held_hint(path)
+    elif error.errno not in (errno.EACCES, errno.EPERM):
         hint = _HINTS.get(error.errno or 0, "look into what the system says, then try again")
     return Unreadable(f"{path} cannot be opened: {error.strerror or error}", hint=hint, reason=_name(error))
 
@@ -157,10 +166,23 @@ _HINTS = {
 def not_written(error: OSError, path: str) -> Refused:
     """Give the error for a person when a write did not come about; the file is as it was."""
     hint = _HINTS.get(error.errno or 0, "look into what the system says, then try again")
+    if isinstance(error, PermissionError) and os.name == "nt":
+        hint = _held_hint(path)
     return Refused(
         f"{path} was not changed: {error.strerror or error}",
         hint=hint,
         reason=_name(error),
+    )
+
+
+def _held_hint(path: str) -> str:
+    """Say which program has a file open, as far as Windows tells."""
+    names = holders(path)
+    if names:
+        return f"{' and '.join(names)} has it open: close it there, then try again"
+    return (
+        "another program has it open (an editor, a virus scanner, a program that syncs or backs up), it is read-only, "
+        "or you may not write here: close it there, or make it writable, then try again"
     )
 
 
@@ -180,12 +202,6 @@ def _a_link(path: str) -> Refused:
 
 
 _PLAIN_FLAGS = getattr(os, "O_BINARY", 0) | getattr(os, "O_NOINHERIT", 0) | getattr(os, "O_NONBLOCK", 0)
-_LINK_TAGS = frozenset({0xA000000C, 0xA0000003})
-"""IO_REPARSE_TAG_SYMLINK and IO_REPARSE_TAG_MOUNT_POINT (a junction)."""
-
-
-def _is_link(status: os.stat_result) -> bool:
-    return stat_bits.S_ISLNK(status.st_mode) or getattr(status, "st_reparse_tag", 0) in _LINK_TAGS
 
 
 class CheckedFolder:
@@ -204,7 +220,7 @@ class CheckedFolder:
         Raises: NotFound; Refused when it is no directory; Unreadable when it cannot be opened.
         """
         try:
-            status = os.stat(directory)
+            status = os.stat(system_path(directory))
         except (FileNotFoundError, NotADirectoryError) as error:
             raise _no_such_directory(directory) from error
         except OSError as error:
@@ -221,7 +237,7 @@ class CheckedFolder:
             raise _unopened(error, self.named(part)) from error
         if status is None:
             return None
-        if _is_link(status):
+        if is_link(status):
             raise _a_link(self.named(part))
         if not stat_bits.S_ISDIR(status.st_mode):
             raise _no_directory(self.named(part))
@@ -234,10 +250,14 @@ class CheckedFolder:
         """Give the path of a name in it, for messages."""
         return os.path.join(self.path, name)
 
+    def _at(self, name: str) -> str:
+        """Give the path of a name in it, for the system: however long."""
+        return system_path(self.named(name))
+
     def look(self, name: str) -> os.stat_result | None:
         """Give what lies under a name, not followed; None: nothing."""
         try:
-            return os.lstat(self.named(name))
+            return os.lstat(self._at(name))
         except (FileNotFoundError, NotADirectoryError):
             return None
 
@@ -252,10 +272,12 @@ class CheckedFolder:
             if status is None:
                 return None
             _regular(status, path)
-            descriptor = patiently(lambda: os.open(path, os.O_RDONLY | _PLAIN_FLAGS))
+            descriptor = patiently(lambda: open_to_read(path, follow=False))
         except FileNotFoundError:
             return None
         except OSError as error:
+            if error.errno == errno.ELOOP:
+                raise _a_file_link(path) from error
             raise _unopened(error, path) from error
         try:
             return _read_descriptor(descriptor, path, ask_writers)
@@ -266,19 +288,19 @@ class CheckedFolder:
 
     def make_file(self, name: str) -> int:
         """Make a file that was not there, and open it for writing. Raises: OSError."""
-        return os.open(self.named(name), os.O_RDWR | os.O_CREAT | os.O_EXCL | _PLAIN_FLAGS, 0o600)
+        return os.open(self._at(name), os.O_RDWR | os.O_CREAT | os.O_EXCL | _PLAIN_FLAGS, 0o600)
 
     def dress(self, descriptor: int, name: str, mode: int | None, mtime_ns: int | None) -> None:
         """Set permission bits (on Windows they say no more than read-only) and time; None leaves them."""
         del descriptor
         if mode is not None:
-            os.chmod(self.named(name), mode & 0o777)
+            os.chmod(self._at(name), mode & 0o777)
         if mtime_ns is not None:
-            os.utime(self.named(name), ns=(mtime_ns, mtime_ns))
+            os.utime(self._at(name), ns=(mtime_ns, mtime_ns))
 
     def make_folder(self, name: str) -> None:
         """Make a directory. Raises: FileExistsError, OSError."""
-        os.mkdir(self.named(name), 0o700)
+        os.mkdir(self._at(name), 0o700)
 
     def exchange(self, one: str, other: str) -> None:
         """Swap two names: not here."""
@@ -292,19 +314,19 @@ class CheckedFolder:
         """
         if self.look(target) is not None:
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), source, None, target)
-        patiently(lambda: os.rename(self.named(source), self.named(target)))
+        patiently(lambda: os.rename(self._at(source), self._at(target)))
 
     def rename(self, source: str, target: str) -> None:
         """Rename over whatever file lies there."""
-        patiently(lambda: os.replace(self.named(source), self.named(target)))
+        patiently(lambda: os.replace(self._at(source), self._at(target)))
 
     def link(self, source: str, target: str) -> None:
         """Give a file a second name, if that is free."""
-        os.link(self.named(source), self.named(target))
+        os.link(self._at(source), self._at(target))
 
     def remove(self, name: str) -> None:
         """Remove a file."""
-        patiently(lambda: os.unlink(self.named(name)))
+        patiently(lambda: os.unlink(self._at(name)))
 
     def sync(self) -> None:
         """Directories are not synced here."""
@@ -352,7 +374,7 @@ else:
                 # Systems differ in what they say of a link that is not to be followed.
                 if error.errno in (errno.ENOTDIR, errno.ELOOP, errno.EMLINK):
                     status = self.look(part)
-                    if status is not None and _is_link(status):
+                    if status is not None and is_link(status):
                         raise _a_link(path) from error
                     raise _no_directory(path) from error
                 raise _unopened(error, path) from error
@@ -464,11 +486,33 @@ def no_zero(path: str) -> str:
     return path
 
 
-def make_directory(directory: str) -> None:
+def make_directory(directory: str) -> list[str]:
     """Make a directory and its missing parents, 0700, and have them on the disk. Being there already is no error.
 
-    Raises: Refused when a file is in the way, or the system refuses.
+    Gives what was made, the outermost first; see `unmake_directory`.
+
+    Raises: Refused when a file is in the way, or the system refuses; nothing that was made stays then.
     """
+    made: list[str] = []
+    try:
+        _make_missing(directory, made)
+    except BaseException:
+        unmake_directory(made)
+        raise
+    return made
+
+
+def unmake_directory(made: Sequence[str]) -> None:
+    """Take directories away that `make_directory` made, as far as they are empty."""
+    for each in reversed(made):
+        try:
+            os.rmdir(each)
+        except OSError:
+            return  # somebody put something into it: it is theirs now
+        _sync_directory(os.path.dirname(each))
+
+
+def _make_missing(directory: str, made: list[str]) -> None:
     missing = []
     place = os.path.abspath(no_zero(directory))
     while not os.path.isdir(place):
@@ -487,6 +531,8 @@ def make_directory(directory: str) -> None:
                 ) from error
         except OSError as error:
             raise not_written(error, each) from error
+        else:
+            made.append(each)
         _sync_directory(os.path.dirname(each))
 
 

@@ -79,6 +79,8 @@ class Loss:
     """entry-lost: the only line that its write took out; it waits for the grace."""
     held_in: str | None = None
     """SHA-256 (hex) of the raw bytes of the former index or fact that holds what was lost. None: nobody knows."""
+    held_as: str | None = None
+    """fact-*: the name that the fact had then, under which that version is saved. None: the same as now."""
     size: int = 0
     """fact-shrunk: bytes before."""
     lost: tuple[str, ...] = ()
@@ -218,7 +220,7 @@ def let_go(past: Past, file: str) -> Past:
         if loss.code == "mass-delete" and file in loss.lost
         else loss
         for loss in past.losses
-        if file not in {loss.file, loss.target, unquote(loss.target or "")}
+        if file not in {loss.file, loss.held_as, loss.target, unquote(loss.target or "")}
     ]
     return replace(
         past,
@@ -362,12 +364,18 @@ def _with_moves(past: Past, changed: Iterable[_Changed]) -> Past:
     return replace(
         past,
         losses=tuple(
-            replace(loss, file=moved.get(loss.file or "", loss.file))
-            if loss.code.startswith("fact-")
+            _moved(loss, moved[loss.file or ""])
+            if loss.code.startswith("fact-") and loss.file in moved
             else loss
             for loss in past.losses
         ),
     )
+
+
+def _moved(loss: Loss, file: str) -> Loss:
+    """Give the loss of a fact that has another name by now; what was saved of it stays under the name it had."""
+    held_as = loss.held_as or loss.file
+    return replace(loss, file=file, held_as=None if held_as == file else held_as)
 
 
 def _with_damage(past: Past, changed: Iterable[_Changed], at_ms: int) -> Past:

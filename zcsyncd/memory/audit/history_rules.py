@@ -29,9 +29,6 @@ SHOWN_FILES = 20
 """Names of missing facts in one message."""
 _UNIX = datetime(1970, 1, 1, tzinfo=UTC)
 _IF_MEANT = "if it was meant so, dismiss this finding"
-_RESTORE = (
-    f"`zcsyncd history restore` brings back the version before (`zcsyncd history list` names it); {_IF_MEANT}"
-)
 
 
 # -- which losses are not over -------------------------------------------------------------------------------
@@ -188,7 +185,7 @@ def _fact_blanked(loss: Loss, scene: Scene) -> Finding:
         "fact-blanked",
         f"its front matter lost {named} at {moment(loss.at_ms)}, while its text stayed as it was",
         file=loss.file,
-        hint=_RESTORE,
+        hint=_restore(loss),
     )
 
 
@@ -199,8 +196,20 @@ def _fact_shrunk(loss: Loss, scene: Scene) -> Finding:
         "fact-shrunk",
         f"one write at {moment(loss.at_ms)} took more than half of it: it had {loss.size:,} bytes and has {size:,}",
         file=loss.file,
-        hint=_RESTORE,
+        hint=_restore(loss),
     )
+
+
+def _restore(loss: Loss) -> str:
+    if loss.held_as is None:
+        back = "`zcsyncd history restore` brings back the version before (`zcsyncd history list` names it)"
+    else:
+        # It comes back where it was: the fact under the name of now is left as it is.
+        back = (
+            f"the version before is saved as {shown(loss.held_as)}, the name that it had then: `zcsyncd history list` "
+            "names it there, and `zcsyncd history restore` brings that file back"
+        )
+    return f"{back}; {_IF_MEANT}"
 
 
 def _mass_delete(loss: Loss, scene: Scene) -> Finding:
