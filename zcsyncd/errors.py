@@ -5,6 +5,7 @@
     │   └── ConfigError           2   invalid-params
     ├── NoDaemon                  3   (never on the wire)
     ├── AlreadyRunning            4   (never on the wire)
+    ├── Replaced                 75   (never on the wire)
     ├── NotFound                  5   not-found
     ├── Conflict                  6
     │   ├── AlreadyExists         6   already-exists
@@ -59,6 +60,8 @@ class UsageError(ZcsyncdError):
     """The command line does not fit."""
 
     exit_code = 2
+    wire_code = -32602
+    word = "invalid-params"
 
 
 class ConfigError(UsageError):
@@ -75,6 +78,12 @@ class AlreadyRunning(ZcsyncdError):
     """Another daemon holds the lock."""
 
     exit_code = 4
+
+
+class Replaced(ZcsyncdError):
+    """Another version of the package was installed: the service manager is to start that one."""
+
+    exit_code = 75
 
 
 class NotFound(ZcsyncdError):

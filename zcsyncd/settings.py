@@ -33,6 +33,11 @@ MAX_HOST_BYTES = 1024 * 1024
 PI_VARIABLE = "PI_CODING_AGENT_DIR"
 PI_FILE = "zcode-memory.json"
 
+MOVING_VARIABLES = (*(name for layout in LAYOUTS for name in layout.variables), PI_VARIABLE)
+"""What moves roots: a daemon started without the person's shell may not have it."""
+CARRIED_VARIABLES = tuple(dict.fromkeys((*MOVING_VARIABLES, "CLAUDE_CONFIG_DIR", "DSH_HOME")))
+"""What a service is started with, where the person's shell has it: what moves roots of any host, read yet or not."""
+
 
 class PiMemory(NamedTuple):
     """What pi's `zcode-memory.json` says about a working directory."""

@@ -21,7 +21,7 @@ BUILT = {
     "hello", "ping", "describe", "status", "dirs.list", "dirs.resolve", "dirs.allow", "memory.list", "memory.read",
     "memory.index", "memory.write", "memory.forget", "memory.search", "memory.repair", "history.list", "history.show",
     "history.restore", "history.undo", "history.purge", "audit.get", "audit.dismiss", "events.subscribe",
-    "events.unsubscribe", "daemon.flush", "daemon.stop", "session.list", "session.news", "session.confirm", "session.end",
+    "events.unsubscribe", "daemon.flush", "daemon.reload", "daemon.stop", "session.list", "session.news", "session.confirm", "session.end",
     "readState.report", "readState.check", "write.intent",
 }  # fmt: skip
 
@@ -32,7 +32,7 @@ def test_the_table_is_what_is_built() -> None:
 
 
 @pytest.mark.parametrize(
-    "method", ["", "memory.erase", "session.begin", "daemon.reload", "Ping", "__class__", "x" * 5000]
+    "method", ["", "memory.erase", "session.begin", "daemon.restart", "Ping", "__class__", "x" * 5000]
 )
 def test_unknown_methods(method: str) -> None:
     """What is not in the table is unknown-method, in a short message."""

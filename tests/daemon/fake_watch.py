@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Collection
 
 from zcsyncd.watching.settle import Degraded, Settled, Unsure
 from zcsyncd.watching.stream import Barrier
@@ -18,6 +18,8 @@ class FakeWatch:
     def __init__(self) -> None:
         self.now = 1000.0
         self.holds: dict[tuple[str, str], float] = {}
+        self.silent: set[str] = set()
+        self.distrusted: list[str] = []
         self.on_rewatch: Callable[[], None] = lambda: None
         self._items: deque[Item] = deque()
         self._news = asyncio.Event()
@@ -31,8 +33,17 @@ class FakeWatch:
     def has_more(self) -> bool:
         return bool(self._items)
 
+    def is_current(self, directory: str) -> bool:
+        return False
+
     def hold(self, directory: str, path: str, until: float) -> None:
         self.holds[directory, path] = until
+
+    async def silent_in(self, directories: Collection[str]) -> list[str]:
+        return [directory for directory in directories if directory in self.silent]
+
+    def distrust(self, base: str, reason: str) -> None:
+        self.distrusted.append(base)
 
     async def rewatch(self) -> None:
         self.on_rewatch()

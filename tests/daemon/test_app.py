@@ -81,9 +81,9 @@ def test_a_daemon_that_hears_nothing_any_more_ends(machine):
     machine.start().stop()
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_every_usual_signal_ends_it_in_order(machine, number):
-    """A service manager, a person at the keyboard, a terminal that closes: the journal is whole, nothing is left."""
+    """A service manager, a person at the keyboard: the journal is whole, nothing is left."""
     machine.project().make({"a.md": fact_text("a")})
     daemon = machine.start()
     os.kill(daemon.pid, number)

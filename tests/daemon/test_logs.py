@@ -9,7 +9,8 @@ import stat
 
 import pytest
 
-from zcsyncd.daemon.logs import set_up_logs
+from zcsyncd.config import Settings
+from zcsyncd.daemon.logs import LogPlace, log_by, place_of_log
 
 NAMES = ("zcsyncd", "apscheduler", "asyncio", "watchdog")
 LINE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z level=[A-Z]+ [a-z.]+ \S")
@@ -26,7 +27,7 @@ def set_up(tmp_path):
 
     def begin(level: str = "info", max_bytes: int = 100_000, keep: int = 2) -> str:
         path = str(tmp_path / "zcsyncd.log")
-        set_up_logs(path, level=level, max_bytes=max_bytes, keep=keep)
+        log_by(Settings(log_level=level, log_max_bytes=max_bytes, log_keep=keep), LogPlace(path))
         return path
 
     yield begin
@@ -158,3 +159,44 @@ def test_failures_of_libraries_are_in_our_log(set_up, name):
     assert "it failed" in read(path)
     assert read(path).count("\n") == 1
     assert "chatter" not in read(path)
+
+
+def test_under_systemd_it_goes_to_the_journal(set_up, tmp_path, monkeypatch, capfd):
+    """Standard error alone, each line with its priority and without a time; a file is not written."""
+    set_up()
+    found = os.fstat(2)
+    environ = {"JOURNAL_STREAM": f"{found.st_dev}:{found.st_ino}"}
+    env = {"HOME": str(tmp_path), "ZCSYNCD_STATE_DIR": str(tmp_path / "state")}
+    place = place_of_log(env, environ)
+    assert place == LogPlace(None)
+    with open(2, "w", closefd=False) as stderr:
+        monkeypatch.setattr("sys.stderr", stderr)
+        log_by(Settings(log_level="debug"), place)
+        log = logging.getLogger("zcsyncd.test")
+        log.debug("said quietly")
+        log.info("ready key=%r", "a\nb")
+        log.warning("warned")
+        try:
+            raise LookupError("why")
+        except LookupError:
+            log.exception("failed")
+        log.critical("ended")
+    lines = capfd.readouterr().err.splitlines()
+    assert lines[:3] == [
+        "<7>zcsyncd.test said quietly",
+        r"<6>zcsyncd.test ready key='a\nb'",
+        "<4>zcsyncd.test warned",
+    ]
+    assert lines[3] == "<3>zcsyncd.test failed"
+    assert all(line.startswith("<3>") for line in lines[4:-1])
+    assert lines[-1] == "<2>zcsyncd.test ended"
+    assert not (tmp_path / "state").exists()
+
+
+def test_a_journal_that_is_not_ours_is_none(tmp_path):
+    """The variable is inherited by every child: only a standard error that is that very stream counts."""
+    env = {"HOME": str(tmp_path), "ZCSYNCD_STATE_DIR": str(tmp_path / "state")}
+    for stream in ("", "1:2", "nonsense"):
+        place = place_of_log(env, {"JOURNAL_STREAM": stream})
+        assert place.path is not None
+        assert os.path.isdir(os.path.dirname(place.path))

@@ -484,6 +484,54 @@ def test_a_new_directory_that_is_never_still_is_told_after_a_second(bed):
 # -- directories that go and come
 
 
+def test_a_loss_is_not_told_twice_when_a_scan_was_quicker(bed):
+    """Removed and made again; scans see both before the loss has settled: it is told once. A later loss is another."""
+
+    async def story():
+        memory = bed.memory()
+        memory.save("a.md", good())
+        await bed.start()
+        await bed.pass_time(1.0)
+        lost_at = bed.watch.now
+        memory.remove()
+        await bed.pass_time(0.01)
+        await bed.pipeline.scan("schedule")
+        memory.save("a.md", good())
+        await bed.pass_time(0.01)
+        await bed.pipeline.scan("schedule")
+        await bed.tell(Settled(memory.dir, whole=True, lost=True, lost_at=lost_at))
+        comings = [topic for topic in bed.topics if topic.startswith("memory/dir-")]
+        assert comings == ["memory/dir-removed", "memory/dir-added"]
+        assert bed.changes() == [("deleted", "a.md"), ("added", "a.md")]
+        bed.groups.clear()
+        await bed.tell(Settled(memory.dir, whole=True, lost=True, lost_at=bed.watch.now))
+        assert [topic for topic in bed.topics if topic.startswith("memory/dir-")] == comings
+
+    bed.play(story)
+
+
+def test_a_base_that_went_takes_nothing_that_came_after_it(bed):
+    """A scan saw what lies below the base that was made again before its removal was dealt with: told once."""
+
+    async def story():
+        memory = bed.memory()
+        memory.save("a.md", good())
+        await bed.start()
+        await bed.pass_time(1.0)
+        went_at = bed.watch.now
+        memory.remove()
+        await bed.pass_time(0.01)
+        await bed.pipeline.scan("schedule")
+        memory.save("a.md", good())
+        await bed.pass_time(0.01)
+        await bed.pipeline.scan("schedule")
+        await bed.tell(Unsure("base-removed", bed.tree.base, went_at))
+        comings = [topic for topic in bed.topics if topic.startswith("memory/dir-")]
+        assert comings == ["memory/dir-removed", "memory/dir-added"]
+
+    bed.play(story)
+
+
 def test_a_lost_directory_is_removed_and_added(bed):
     """Removed and made again between two looks: told as two directories, not as changes of one."""
     memory = bed.memory()

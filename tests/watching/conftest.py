@@ -18,7 +18,7 @@ import pytest
 
 from zcsyncd.layouts.layout import Tree
 from zcsyncd.watching.settle import Degraded, Settled, Unsure
-from zcsyncd.watching.stream import Barrier, Watch
+from zcsyncd.watching.stream import Barrier, Ping, Watch
 
 PATIENCE_S = 20.0
 CLONE_NEWUSER = 0x10000000
@@ -68,6 +68,8 @@ class River:
             self.on_item(item)
             if isinstance(item, Barrier):
                 item.done()
+            elif isinstance(item, Ping):
+                item.heard()
             else:
                 self.items.append(item)
             if isinstance(item, Unsure):

@@ -120,3 +120,20 @@ def test_two_trees_below_one_missing_parent_share_its_watch(tmp_path, open_river
             )
 
     asyncio.run(main())
+
+
+def test_a_base_that_is_taken_away_is_told(tmp_path, open_river):
+    """Renamed away: it is gone from where it was, and a new one in its place is watched."""
+    base = tmp_path / "projects"
+    _memory_of(tmp_path)
+
+    async def main():
+        async with open_river(tmp_path, mode="observer") as river:
+            base.rename(tmp_path / "away")
+            await river.until(lambda: river.unsure("base-removed"))
+            memory = _memory_of(tmp_path, "r")
+            await river.until(lambda: river.unsure("base-added"))
+            (memory / "a.md").write_text("x")
+            await river.until(lambda: river.count(memory / "a.md"))
+
+    asyncio.run(main())

@@ -126,6 +126,74 @@ def test_a_watcher_that_does_not_answer_is_not_relied_on(tmp_path, open_river, m
     asyncio.run(main())
 
 
+def test_a_consumer_that_does_not_answer_is_not_alive(tmp_path, open_river, monkeypatch):
+    """Events that come in and that nobody takes are no sign of life."""
+    monkeypatch.setattr(stream, "CANARY_S", 0.05)
+
+    async def main():
+        river = open_river(tmp_path)
+        await river.watch.start()
+        assert not await river.watch.alive()
+        await river.watch.stop()
+        assert not await river.watch.alive()
+
+    asyncio.run(main())
+
+
+def test_a_watcher_that_is_armed_anew_tells_again(tmp_path, open_river, monkeypatch):
+    """Of a dead inotify instance nothing is left; the new one watches all that the former did, and a scan is asked for."""
+    memory = _memory_of(tmp_path)
+
+    async def main():
+        async with open_river(tmp_path) as river:
+            dead = river.watch._inotify
+            asyncio.get_running_loop().remove_reader(dead.kernel.fileno())
+            (memory / "a.md").write_text("unheard")
+            river.watch.rearm()
+            await river.until(lambda: Unsure("rearmed") in river.items)
+            assert await river.watch.alive()
+            assert river.watch._inotify is not dead
+            (memory / "b.md").write_text("heard")
+            await river.until(lambda: river.count(memory / "b.md"))
+
+    asyncio.run(main())
+
+
+def test_all_bases_are_polled_when_no_watch_can_be_relied_on(tmp_path, open_river):
+    """Polling tells, the state says why, and a second call changes nothing."""
+    memory = _memory_of(tmp_path)
+
+    async def main():
+        async with open_river(tmp_path, poll_s=0.05) as river:
+            river.watch.distrust_all("no answer")
+            river.watch.distrust_all("no answer")
+            state = river.watch.state()[0]
+            assert (state.kind, state.reason) == ("polling", "no answer")
+            await river.until(lambda: Unsure("polling", str(river.base)) in river.items)
+            (memory / "a.md").write_text("x")
+            await river.until(lambda: river.count(memory / "a.md"))
+            assert await river.watch.alive()
+            assert [item for item in river.items if isinstance(item, Degraded)] == [
+                Degraded(str(river.base), "no answer")
+            ]
+
+    asyncio.run(main())
+
+
+def test_silence_is_told_only_of_what_no_event_named(tmp_path, open_river):
+    """A directory of which an event waits is not silent; one of which none came is."""
+    memory, other = _memory_of(tmp_path), _memory_of(tmp_path, "q")
+
+    async def main():
+        async with open_river(tmp_path, quiet_s=3600.0, longest_s=7200.0) as river:
+            with (memory / "a.md").open("w") as file:
+                file.write("x")
+                file.flush()
+                assert await river.watch.silent_in([str(memory), str(other)]) == [str(other)]
+
+    asyncio.run(main())
+
+
 def test_stopping_lets_go_of_everybody(tmp_path, open_river):
     """Who waits at a barrier nobody will pass is released; the stream ends; nothing of ours stays on the disk."""
     _memory_of(tmp_path)
@@ -187,6 +255,38 @@ def test_state_tells_kind_watches_and_the_last_event(tmp_path, open_river):
             (memory / "a.md").write_text("x")
             await river.flushed()
             assert abs(river.watch.state()[0].last_event_at - time.time()) < 60
+
+    asyncio.run(main())
+
+
+def test_what_is_current_is_told_only_where_it_is_known(tmp_path, open_river):
+    """A directory is current when the kernel's queue and the settler hold nothing of it, in a tree that gives events.
+
+    A save makes it not current at once, before the loop has heard of it, and for as long as it waits to be believed.
+    """
+    memory = _memory_of(tmp_path)
+
+    async def main():
+        async with open_river(tmp_path, mode="inotify", quiet_s=3600.0, longest_s=7200.0) as river:
+            watch, directory = river.watch, str(memory)
+            assert not watch.is_current(directory), "no event ever came: nobody knows"
+            (memory / "a.md").write_text("x")
+            await river.flushed()
+            assert watch.is_current(directory)
+            with (memory / "a.md").open("a") as file:
+                file.write("y")
+                file.flush()
+                assert not watch.is_current(directory), "it lies in the kernel's queue"
+                assert await watch._sing(), "the queue was drained"
+                assert not watch.is_current(directory), "it is not believed yet"
+            await river.flushed()
+            assert watch.is_current(directory)
+            watch.hold(directory, str(memory / "a.md"), watch.clock() + 3600)
+            assert not watch.is_current(directory), "it is held"
+        async with open_river(tmp_path, mode="poll") as river:
+            (memory / "b.md").write_text("x")
+            await river.flushed()
+            assert not river.watch.is_current(str(memory)), "a poll tells late"
 
     asyncio.run(main())
 

@@ -275,7 +275,11 @@ _STATUS = Method(
                                     "watches": _COUNT,
                                     "lastEventAt": _or_null(_TIME),
                                     "reason": _or_null(_STRING),
-                                }
+                                },
+                                {
+                                    "lastScanAt": _or_null(_TIME),
+                                    "drift": _say(_COUNT, "changes that only a rescan found here"),
+                                },
                             )
                         ),
                         "what is watched, and how; not told to a session",
@@ -841,6 +845,38 @@ METHODS: Mapping[str, Method] = {
         _object({}, {"rescan": _with_default(_BOOLEAN, False)}),
         _object({"cursor": _CURSOR}),
     ),
+    "daemon.reload": Method(
+        "read the configuration again; a file with mistakes changes nothing, and is told as they are",
+        _NOTHING,
+        _object(
+            {
+                "changed": _array(
+                    _object(
+                        {
+                            "key": _STRING,
+                            "from": _say({}, "what it was"),
+                            "to": _say({}, "what it is"),
+                            "restart": _say(_BOOLEAN, "it applies from the next start on only"),
+                        }
+                    )
+                )
+            }
+        ),
+        waits_for_ready=True,
+    ),
+    "daemon.probe": Method(
+        "send a canary the way of an event; once it has come through, publish `daemon/probed`",
+        _object({}, {"token": _say(_text(64), "comes back in the answer and in the event")}),
+        _object(
+            {
+                "token": _STRING,
+                "alive": _say(_BOOLEAN, "false: it did not come through within 10 s, and nothing is published"),
+                "wrote": _say(_BOOLEAN, "a file of the daemon's own went through the system's events"),
+                "ms": _say(_NUMBER, "how long that took inside the daemon"),
+            }
+        ),
+        waits_for_ready=True,
+    ),
     "daemon.stop": Method("answered once everything is down but this connection"),
 }
 """Every method that this daemon answers, by name."""
@@ -926,6 +962,10 @@ TOPICS: Mapping[str, Topic] = {
                 "drift": _say(_COUNT, "changes that only it found"),
             }
         ),
+    ),
+    "daemon/probed": Topic(
+        "a canary that `daemon.probe` sent has come through",
+        _object({"token": _STRING, "wrote": _BOOLEAN, "ms": _NUMBER}),
     ),
     "daemon/degraded": Topic(
         "a watch was lost or refused; polling took over", _object({"base": _STRING, "reason": _STRING})

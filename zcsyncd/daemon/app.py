@@ -35,22 +35,28 @@ from zcsyncd.daemon.grounds import Grounds
 from zcsyncd.daemon.handlers import Handlers
 from zcsyncd.daemon.keeping import Keeping
 from zcsyncd.daemon.lock import hold_lock
-from zcsyncd.daemon.logs import set_up_logs
+from zcsyncd.daemon.logs import LogPlace, log_by, place_of_log
+from zcsyncd.daemon.notify import Notifier
 from zcsyncd.daemon.pipeline import Pipeline, wall_clock_ms
+from zcsyncd.daemon.reloading import Changed, reload
 from zcsyncd.daemon.remembering import file_of
 from zcsyncd.daemon.report import status
 from zcsyncd.daemon.schedule import Schedule
 from zcsyncd.daemon.store import Store
+from zcsyncd.daemon.supervisor import Supervisor
 from zcsyncd.daemon.territory import MOST_TOLD, Territory
+from zcsyncd.errors import AlreadyRunning, ConfigError
 from zcsyncd.layouts.registry import LAYOUTS
 from zcsyncd.memory.answers import time_text
 from zcsyncd.memory.audit import RULES
 from zcsyncd.memory.pen import sweep
-from zcsyncd.places import default_address, log_dir, private_directory, socket_directory, state_dir
-from zcsyncd.settings import PI_VARIABLE, read_settings
+from zcsyncd.places import default_address, private_directory, socket_directory, state_dir
+from zcsyncd.settings import MOVING_VARIABLES, read_settings
 from zcsyncd.watching.stream import Watch
 
 if TYPE_CHECKING:
+    import socket
+
     from zcsyncd.bus.server import Link
 
 log = logging.getLogger(__name__)
@@ -59,8 +65,6 @@ HOUR_S = 3600.0
 MINUTE_S = 60.0
 DAY_MS = 86_400_000
 EXIT_AT_ONCE = 130
-MOVING_VARIABLES = (*(name for layout in LAYOUTS for name in layout.variables), PI_VARIABLE)
-"""What moves roots: a daemon started without the person's shell may not have it."""
 GC_ALLOCATIONS = 10_000
 """Objects between two collections: about a hundred changes. The default stops the loop every few changes."""
 
@@ -69,9 +73,21 @@ class Daemon:
     """Everything that runs, and nothing global."""
 
     def __init__(
-        self, env: Mapping[str, str], settings: Settings, database: Database, state: str, address: str
+        self,
+        env: Mapping[str, str],
+        settings: Settings,
+        database: Database,
+        state: str,
+        address: str,
+        *,
+        notifier: Notifier,
+        is_service: bool,
+        logs: LogPlace | None,
     ) -> None:
+        """`is_service`: a manager starts us anew when we leave with a failure. `logs`: None: this one does not log."""
         self.env = env
+        self.is_service = is_service
+        self._logs = logs
         self.settings = settings
         self.database = database
         self.address = address
@@ -113,7 +129,7 @@ class Daemon:
             self.store,
             self.grounds,
             quiet_s=settings.settle_quiet_ms / 1000,
-            ignored=settings.ignored,
+            ignored=self._ignored,
             still_ours=self.territory.still_ours,
         )
         self.desk = Desk(self.store, self.pipeline)
@@ -121,9 +137,11 @@ class Daemon:
         self.pipeline.telling.behind = self._behind
         self.schedule = Schedule(wall_clock_ms)
         self.server = Server(Handlers(self).answer, self.hub)
-        self._state = state
+        self.supervisor = Supervisor(self, notifier)
+        self.state = state
         self._river: asyncio.Task[None] | None = None
-        self._socket_inode: int | None = None
+        self._reloading: asyncio.Task[tuple[Changed, ...]] | None = None
+        self.socket_inode: int | None = None
         self._going_down: asyncio.Task[None] | None = None
         self._check_pointing: asyncio.Task[None] | None = None
         self._tidying: asyncio.Task[None] | None = None
@@ -133,20 +151,15 @@ class Daemon:
 
     async def start(self) -> None:
         """Bind, watch, scan; ready when it returns."""
-        listening = activated_socket(os.environ)
-        if listening is None:
-            listening = bind_socket(self.address)
-            self._socket_inode = socket_inode(self.address)  # ours to remove, as long as it is this one
-        else:
-            self.address = str(listening.getsockname())
-        await self.server.serve(listening)
-        write_endpoint(self._state, self._endpoint())
+        await self._listen()
+        write_endpoint(self.state, self.endpoint())
         self.sweep()
         self.store.tell("daemon/started", {"version": __version__, "pid": os.getpid()})
         self.store.commit()
         log.info("daemon started version=%s pid=%d address=%r", __version__, os.getpid(), self.address)
         await self.watch.start()
         self._river = asyncio.create_task(self.pipeline.run())
+        self.supervisor.start()
         self._river.add_done_callback(self._river_ended)
         gc.disable()  # a first scan makes records that stay: nothing to collect, and much to walk
         await self.pipeline.scan("start")
@@ -165,9 +178,39 @@ class Daemon:
         self.keeping.start()
         self.schedule.every("check-point", MINUTE_S, self._check_point)
         self.schedule.every("retention", HOUR_S, self._retain)
+        self.schedule_rescans()
+        self.schedule.start()
+        self.supervisor.notifier.ready()
+        self.supervisor.tell()
+
+    def schedule_rescans(self) -> None:
+        """Look at everything as often as the settings say."""
+        self.schedule.drop("rescan")
         if self.settings.rescan_every_s:
             self.schedule.every("rescan", self.settings.rescan_every_s, self._rescan)
-        self.schedule.start()
+
+    def set_up_logs(self) -> None:
+        """Log as the settings say, if this daemon logs."""
+        if self._logs is not None:
+            log_by(self.settings, self._logs)
+
+    async def _listen(self) -> None:
+        if sys.platform == "win32":
+            self.server.serve_pipe(self.address)
+            return
+        listening = activated_socket(os.environ)
+        if listening is None:
+            listening = bind_socket(self.address)
+            self.socket_inode = socket_inode(self.address)  # ours to remove, as long as it is this one
+        else:
+            self.address = str(listening.getsockname())
+        await self.server.serve(listening)
+
+    async def listen_at(self, listening: socket.socket) -> None:
+        """Accept connections at another socket from now on; those that there are go on."""
+        self.server.stop_accepting()
+        self.socket_inode = socket_inode(self.address)
+        await self.server.serve(listening)
 
     def sweep(self) -> None:
         """Take away temporary files that a pen of ours left when it was killed."""
@@ -210,7 +253,8 @@ class Daemon:
             self.failure = error
             self.stopped.set()  # better a restart by the service manager than a daemon that hears nothing
 
-    def _endpoint(self) -> Endpoint:
+    def endpoint(self) -> Endpoint:
+        """Give the note that tells others where we are."""
         return Endpoint(
             self.address,
             pid=os.getpid(),
@@ -236,6 +280,9 @@ class Daemon:
 
     def _look_again(self, directories: Sequence[str]) -> None:
         self.pipeline.look_again(directories)
+
+    def _ignored(self, file: str) -> bool:
+        return self.settings.ignored(file)
 
     def _muted(self, directory: str) -> frozenset[str]:
         return self.settings.muted_in(directory)
@@ -272,12 +319,39 @@ class Daemon:
             self.store.work.learn_cwd(cwd, wall_clock_ms())
             self.store.commit()
 
+    async def reload(self) -> tuple[Changed, ...]:
+        """Read the configuration again, go by it, and tell what is another now.
+
+        Raises: ConfigError, and nothing is changed.
+        """
+        self.supervisor.notifier.reloading()
+        try:
+            changed = await reload(self, self.env)
+        except ConfigError as error:
+            log.warning("reload refused reason=%r", str(error))
+            raise
+        finally:
+            self.supervisor.notifier.ready()
+        for one in changed:
+            log.info("setting changed key=%s restart=%s", one.key, one.needs_restart)
+        log.info("reloaded changed=%d", len(changed))
+        return changed
+
+    def reload_soon(self) -> None:
+        """Read the configuration again; what is wrong with it goes to the log."""
+        if self.ready.is_set():
+            self._reloading = asyncio.create_task(self.reload())
+            self._reloading.add_done_callback(_heard)
+        else:
+            self.when_ready.append(self.reload_soon)
+
     async def watch_named(self) -> None:
         """Watch directories that a settings file has just named."""
         if self.territory.new_trees():
-            await self._retree()
+            await self.retree()
 
-    async def _retree(self) -> None:
+    async def retree(self) -> None:
+        """Watch what the settings, and what was named, make of it now."""
         self.watch.set_trees(self.territory.refresh())
         await self.pipeline.scan("directories")
 
@@ -286,7 +360,7 @@ class Daemon:
         self.store.work.allow(directory, wall_clock_ms(), allowed=allowed)
         self.store.commit_or_raise()
         (self.territory.allowed.add if allowed else self.territory.allowed.discard)(directory)
-        await self._retree()
+        await self.retree()
 
     async def look(self, directories: Iterable[str]) -> None:
         """Look at directories on the disk now, and audit them."""
@@ -299,6 +373,20 @@ class Daemon:
             await self.pipeline.scan("asked")
         await self.watch.barrier()
         self.store.raise_refusal()
+
+    async def probe(self, token: str) -> dict[str, object]:
+        """Send a canary the way of an event; tell it to subscribers once it has come through."""
+        begun = time.monotonic()
+        alive = await self.watch.alive()
+        seen = {
+            "token": token,
+            "wrote": self.watch.has_canary,
+            "ms": round((time.monotonic() - begun) * 1000, 3),
+        }
+        if alive:
+            self.store.tell("daemon/probed", seen)
+            self.store.commit_or_raise()
+        return {**seen, "alive": alive}
 
     def status(self, scope: frozenset[str] | None) -> dict[str, object]:
         """Tell how the daemon is."""
@@ -352,8 +440,9 @@ class Daemon:
     async def _retain(self) -> None:
         await self._tidy()
         self.store.readers.begin().lapse(wall_clock_ms())
-        self.store.commit()
         settings = self.settings
+        self.store.forget_gone_before(wall_clock_ms() - int(settings.history_max_age_days * DAY_MS))
+        self.store.commit()
         upto = await asyncio.to_thread(
             plan_retention,
             self.database.path,
@@ -375,6 +464,8 @@ class Daemon:
 
     async def _leave(self, but: Link | None) -> None:
         log.info("daemon stopping")
+        self.supervisor.notifier.stopping()
+        await self.supervisor.stop()
         self.server.stop_accepting()
         self.schedule.stop()
         if self._river is not None:
@@ -385,13 +476,13 @@ class Daemon:
         self.store.tell("daemon/stopping", {"pid": os.getpid()})
         self.store.commit()
         await self.watch.stop()
-        remove_endpoint(self._state, self._endpoint())
+        remove_endpoint(self.state, self.endpoint())
         await self.server.close_all(but=but)
         self.stopped.set()
 
     async def close(self) -> None:
         """Give the last answer, then let go of everything."""
-        remove_socket(self.address, self._socket_inode)
+        remove_socket(self.address, self.socket_inode)
         await self.server.close()
         self.database.close()
         log.info("daemon stopped")
@@ -409,8 +500,22 @@ async def _run(daemon: Daemon) -> None:
         daemon.stopped.set()
 
     if sys.platform != "win32":
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, told_to_stop)
+        had_terminal = os.isatty(2)
+
+        def hung_up() -> None:
+            # A terminal that closes takes with it what runs in it; a service is asked to read its configuration.
+            if had_terminal and not os.isatty(2):
+                _leave_terminal()
+                told_to_stop()
+            else:
+                daemon.reload_soon()
+
+        loop.add_signal_handler(signal.SIGHUP, hung_up)
+    else:
+        for number in (signal.SIGINT, signal.SIGBREAK):  # Ctrl-C and Ctrl-Break; there is no SIGTERM
+            signal.signal(number, lambda *_: loop.call_soon_threadsafe(told_to_stop))
     starting = asyncio.create_task(daemon.start())
     stopping = asyncio.create_task(daemon.stopped.wait())
     await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
@@ -429,25 +534,54 @@ async def _run(daemon: Daemon) -> None:
         raise daemon.failure
 
 
-def run_daemon(env: Mapping[str, str]) -> int:
+def _leave_terminal() -> None:
+    """Write to nowhere from now on: a terminal that is gone gives an error for every line."""
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for descriptor in range(3):
+        os.dup2(nowhere, descriptor)
+    os.close(nowhere)
+
+
+def _heard(task: asyncio.Task[tuple[Changed, ...]]) -> None:
+    """Take what a reload failed of: it is in the log."""
+    error = None if task.cancelled() else task.exception()
+    if error is not None and not isinstance(error, ConfigError):
+        log.error("reload failed", exc_info=error)
+
+
+def run_daemon(env: Mapping[str, str], *, as_service: bool = False) -> int:
     """Run the daemon until it is told to stop; give the exit code.
+
+    `as_service`: a service manager starts it. That another one runs is no failure then: the manager would only try
+    again and again.
 
     Raises:
         ConfigError: the configuration holds mistakes.
         AlreadyRunning: another daemon serves this state directory.
         Refused: a place that must be private is not.
+        Replaced: another version of the package was installed meanwhile.
     """
-    with opened(env, logs=True) as make:
+    notifier = Notifier(os.environ)
+    as_service = as_service or notifier.is_managed
+    try:
+        with opened(env, logs=True, notifier=notifier, is_service=as_service) as make:
 
-        async def main() -> None:
-            await _run(make())
+            async def main() -> None:
+                await _run(make())
 
-        asyncio.run(main())
+            asyncio.run(main())
+    except AlreadyRunning as error:
+        if not as_service:
+            raise
+        notifier.ready()  # the manager waits for it, and that is a good end
+        sys.stderr.write(f"zcsyncd: {error}; nothing to do\n")
     return 0
 
 
 @contextmanager
-def opened(env: Mapping[str, str], *, logs: bool) -> Iterator[Callable[[], Daemon]]:
+def opened(
+    env: Mapping[str, str], *, logs: bool, notifier: Notifier | None = None, is_service: bool = False
+) -> Iterator[Callable[[], Daemon]]:
     """Hold the lock and open the database; give what makes the daemon, once a loop runs.
 
     Raises: as `run_daemon`.
@@ -456,14 +590,9 @@ def opened(env: Mapping[str, str], *, logs: bool) -> Iterator[Callable[[], Daemo
     state = state_dir(env)
     private_directory(state)
     with hold_lock(state):
-        if logs:
-            private_directory(log_dir(env))
-            set_up_logs(
-                os.path.join(log_dir(env), "zcsyncd.log"),
-                level=settings.log_level,
-                max_bytes=settings.log_max_bytes,
-                keep=settings.log_keep,
-            )
+        log_place = place_of_log(env, os.environ) if logs else None
+        if log_place is not None:
+            log_by(settings, log_place)
         address = default_address(env, settings.bus_address)
         own_directory = socket_directory(env, settings.bus_address)
         if own_directory is not None:
@@ -471,7 +600,16 @@ def opened(env: Mapping[str, str], *, logs: bool) -> Iterator[Callable[[], Daemo
         database = Database(os.path.join(state, "state.db"), _boot_id(), __version__)
         if database.recovered_from:
             log.error("database broken kept_as=%r", database.recovered_from)
-        yield lambda: Daemon(env, settings, database, state, address)
+        yield lambda: Daemon(
+            env,
+            settings,
+            database,
+            state,
+            address,
+            notifier=notifier or Notifier({}),
+            is_service=is_service,
+            logs=log_place,
+        )
 
 
 def _boot_id() -> str:

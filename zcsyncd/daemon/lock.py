@@ -1,4 +1,4 @@
-"""One daemon per state directory: a lock that is held for life, taken before anything else. Door: fcntl, msvcrt.
+"""One daemon per state directory: a lock that is held for life, taken before anything else. Door: fcntl, ctypes.
 
 Rule 1: the system lets go of the lock when its holder is gone, however it went; the file itself stays for ever, for
 removing it would let two processes hold two files of one name.
@@ -18,7 +18,9 @@ from typing import Self
 from zcsyncd.errors import AlreadyRunning, Refused
 
 if sys.platform == "win32":
+    import ctypes
     import msvcrt
+    from ctypes import wintypes
 else:
     import fcntl
 
@@ -113,24 +115,53 @@ def _is_still(path: str, descriptor: int) -> bool:
         return False
 
 
-def _lock(descriptor: int) -> None:
-    try:
-        if sys.platform == "win32":
-            os.lseek(descriptor, _LOCKED_BYTE, os.SEEK_SET)
-            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
-        else:
+if sys.platform == "win32":
+    # Not msvcrt.locking: it turns the system's reason into an errno that does not always tell "held" from "broken".
+    _EXCLUSIVE_AT_ONCE = 0x2 | 0x1
+    """LOCKFILE_EXCLUSIVE_LOCK, LOCKFILE_FAIL_IMMEDIATELY."""
+    _HELD = (33, 997)
+    """ERROR_LOCK_VIOLATION, ERROR_IO_PENDING."""
+
+    class _Place(ctypes.Structure):
+        """OVERLAPPED: where the locked byte lies."""
+
+        _fields_ = (
+            ("internal", ctypes.c_void_p),
+            ("internal_high", ctypes.c_void_p),
+            ("offset", wintypes.DWORD),
+            ("offset_high", wintypes.DWORD),
+            ("event", wintypes.HANDLE),
+        )
+
+    _kernel = ctypes.WinDLL("kernel32", use_last_error=True)
+    _kernel.LockFileEx.argtypes = [wintypes.HANDLE, *[wintypes.DWORD] * 4, ctypes.POINTER(_Place)]
+    _kernel.UnlockFileEx.argtypes = [wintypes.HANDLE, *[wintypes.DWORD] * 3, ctypes.POINTER(_Place)]
+
+    def _lock(descriptor: int) -> None:
+        place = _Place(offset=_LOCKED_BYTE)
+        handle = msvcrt.get_osfhandle(descriptor)
+        if not _kernel.LockFileEx(handle, _EXCLUSIVE_AT_ONCE, 0, 1, 0, ctypes.byref(place)):
+            number = ctypes.get_last_error()
+            if number in _HELD:
+                raise _Busy(errno.EACCES, "held by another process")
+            raise ctypes.WinError(number)
+
+    def _unlock(descriptor: int) -> None:
+        place = _Place(offset=_LOCKED_BYTE)
+        if not _kernel.UnlockFileEx(msvcrt.get_osfhandle(descriptor), 0, 1, 0, ctypes.byref(place)):
+            raise ctypes.WinError(ctypes.get_last_error())
+
+else:
+
+    def _lock(descriptor: int) -> None:
+        try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        if error.errno in _BUSY:
-            raise _Busy(error.errno, "held by another process") from error
-        raise
+        except OSError as error:
+            if error.errno in _BUSY:
+                raise _Busy(error.errno, "held by another process") from error
+            raise
 
-
-def _unlock(descriptor: int) -> None:
-    if sys.platform == "win32":
-        os.lseek(descriptor, _LOCKED_BYTE, os.SEEK_SET)
-        msvcrt.locking(descriptor, msvcrt.LK_UNLCK, 1)
-    else:
+    def _unlock(descriptor: int) -> None:
         fcntl.flock(descriptor, fcntl.LOCK_UN)
 
 

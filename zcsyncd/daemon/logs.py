@@ -1,4 +1,7 @@
-"""Where the daemon's log goes: standard error, and a rotating file of its own. Door: logging.
+"""Where the daemon's log goes. Door: logging.
+
+Under systemd it goes to standard error, which is the journal, with the level in front as sd-daemon(3) has it and no
+time, for the journal keeps one. Elsewhere it goes to standard error and to a rotating file of our own.
 
 One line per state change, `key=value`; never per event, never a memory's content.
 """
@@ -10,10 +13,19 @@ import logging.handlers
 import os
 import sys
 import time
+from collections.abc import Mapping
+from dataclasses import dataclass
 
+from zcsyncd.config import Settings
+from zcsyncd.places import log_dir, private_directory
+
+NAME = "zcsyncd.log"
 SELDOM_S = 60.0
 MOST_KINDS = 100
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+
+_PRIORITIES = ((logging.CRITICAL, 2), (logging.ERROR, 3), (logging.WARNING, 4), (logging.INFO, 6), (0, 7))
+"""Levels, and what syslog(3) calls them."""
 
 
 class _Format(logging.Formatter):
@@ -27,6 +39,14 @@ class _Format(logging.Formatter):
         record = logging.makeLogRecord({**record.__dict__, "msg": head, "args": None})
         first, *trace = super().format(record).split("\n")
         return "\n    ".join((first, *map(_harmless, trace)))
+
+
+class _JournalFormat(_Format):
+    """Each line, those of a traceback too, with its priority: the journal takes lines one by one."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        priority = next(number for least, number in _PRIORITIES if record.levelno >= least)
+        return "\n".join(f"<{priority}>{line}" for line in super().format(record).split("\n"))
 
 
 def _harmless(text: str) -> str:
@@ -61,14 +81,55 @@ class _Seldom(logging.Filter):
         return True
 
 
-def set_up_logs(path: str, *, level: str, max_bytes: int, keep: int) -> None:
-    """Send the log to standard error and to `path` (0600), which rotates at `max_bytes` with `keep` older files."""
+@dataclass(frozen=True, slots=True)
+class LogPlace:
+    """Where a log goes."""
+
+    path: str | None
+    """The file; None: standard error is the journal, which keeps it."""
+
+
+def place_of_log(env: Mapping[str, str], environ: Mapping[str, str]) -> LogPlace:
+    """Tell where this process's log goes; the file's directory is made.
+
+    Raises: Refused, when the directory is not private.
+    """
+    if _is_journal(environ.get("JOURNAL_STREAM", "")):
+        return LogPlace(None)
+    private_directory(log_dir(env))
+    return LogPlace(os.path.join(log_dir(env), NAME))
+
+
+def _is_journal(stream: str) -> bool:
+    """Tell whether standard error is what `JOURNAL_STREAM` names (device and inode): a child may have another."""
+    try:
+        found = os.fstat(2)
+    except OSError:
+        return False
+    return stream == f"{found.st_dev}:{found.st_ino}"
+
+
+def log_by(settings: Settings, place: LogPlace) -> None:
+    """Log as the settings say; a second call takes the place of the first.
+
+    The file is 0600, and rotates.
+    """
     line = _Format("%(asctime)s level=%(levelname)s %(name)s %(message)s")
     handlers: list[logging.Handler] = [logging.StreamHandler(sys.stderr)]
-    try:
-        handlers.append(_PrivateFile(path, maxBytes=max_bytes, backupCount=keep, encoding="utf-8"))
-    except OSError as error:
-        sys.stderr.write(f"zcsyncd: no log file: {path}: {error.strerror}\n")
+    if place.path is None:
+        line = _JournalFormat("%(name)s %(message)s")
+    else:
+        try:
+            handlers.append(
+                _PrivateFile(
+                    place.path,
+                    maxBytes=settings.log_max_bytes,
+                    backupCount=settings.log_keep,
+                    encoding="utf-8",
+                )
+            )
+        except OSError as error:
+            sys.stderr.write(f"zcsyncd: no log file: {place.path}: {error.strerror}\n")
     logger = logging.getLogger("zcsyncd")
     for old in tuple(logger.handlers):
         logger.removeHandler(old)
@@ -76,7 +137,7 @@ def set_up_logs(path: str, *, level: str, max_bytes: int, keep: int) -> None:
     for handler in handlers:
         handler.setFormatter(line)
         logger.addHandler(handler)
-    logger.setLevel(_LEVELS[level])
+    logger.setLevel(_LEVELS[settings.log_level])
     logger.propagate = False
     # What the libraries have to say goes to our log too, as far as it is a failure.
     for name, least in (

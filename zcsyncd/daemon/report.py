@@ -85,10 +85,16 @@ def _daemon(daemon: Daemon, *, all_roots: bool) -> dict[str, object]:
                 if tree.last_event_at is None
                 else time_text(int(tree.last_event_at * 1000)),
                 "reason": tree.reason,
+                "lastScanAt": _time(daemon.pipeline.scanned_ms.get(tree.base)),
+                "drift": daemon.pipeline.drift_of[tree.base],
             }
             for tree in trees
         ]
-        said["complaints"] = daemon.territory.all_complaints() + ([] if yaml.accelerated else [_NO_LIBYAML])
+        said["complaints"] = (
+            daemon.territory.all_complaints()
+            + list(daemon.supervisor.complaints.values())
+            + ([] if yaml.accelerated else [_NO_LIBYAML])
+        )
     return said
 
 

@@ -47,6 +47,18 @@ class Schedule:
         first = datetime.now(UTC) + timedelta(seconds=seconds)
         self._scheduler.add_job(job, "interval", seconds=seconds, id=name, next_run_time=first)
 
+    def drop(self, name: str) -> None:
+        """Run a job no more; one that is not there is fine."""
+        if self._states.pop(name, None) is not None:
+            self._scheduler.remove_job(name)
+
+    def retime(self) -> None:
+        """Count from now on: the time of day was set, and a job may lie a year ahead by it."""
+        for name in self._states:
+            job = self._scheduler.get_job(name)
+            if job is not None:
+                job.reschedule("interval", seconds=job.trigger.interval.total_seconds())
+
     def start(self) -> None:
         """Begin; needs the running loop."""
         self._scheduler.start()
@@ -65,7 +77,9 @@ class Schedule:
         return list(self._states.values())
 
     def _ran(self, event: Any) -> None:
-        state = self._states[event.job_id]
+        state = self._states.get(event.job_id)
+        if state is None:
+            return
         state.last_run_ms = self._clock_ms()
         error = getattr(event, "exception", None)
         state.last_error = None if error is None else f"{type(error).__name__}: {error}"

@@ -94,6 +94,11 @@ class Telling:
 
     # -- the audit follows
 
+    def audit_all(self) -> None:
+        """Audit every directory in the next pause: what counts as a finding may be another thing now."""
+        self._to_audit.update(self._store.kept)
+        self._ask_for_audit()
+
     def _ask_for_audit(self) -> None:
         now = self._stream.clock()
         if self._audit_timer is None:

@@ -12,6 +12,7 @@ letters).
 from __future__ import annotations
 
 import os
+import sys
 import time
 import unicodedata
 from asyncio import AbstractEventLoop
@@ -19,8 +20,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from zcsyncd.layouts.layout import Tree
-from zcsyncd.watching.observer import Observing, Seen
+from zcsyncd.opening import full_names
+from zcsyncd.watching.observer import OVERFLOW, Observing, Seen
 from zcsyncd.watching.reports import Names, Reports, TreeState
+
+_SHORT_NAME = "~"
+"""Stands in the names that Windows may tell in place of long ones, when whoever wrote used them: `MEMOR~1.MD`."""
 
 Identity = tuple[int, int]
 """Device and inode."""
@@ -34,6 +39,8 @@ class _Branch:
     real: str
     """Where the base really lies."""
     base: Identity | None = None
+    distrusted: bool = False
+    """Something became of the base, so its watch was given up; whether it still is there is to be told."""
     parent: tuple[str, Identity] | None = None
     last_event_at: float | None = None
 
@@ -96,6 +103,9 @@ class Portable:
         now = time.time()
         looks: dict[int, _Branch] = {}
         for watched, recursive, path, is_directory, word in dict.fromkeys(seen):
+            if word == OVERFLOW:
+                self._reports.overflowed()
+                continue
             for branch in list(self._branches.values()):
                 if recursive and watched == branch.tree.base:
                     branch.last_event_at = now
@@ -115,6 +125,15 @@ class Portable:
         self, branch: _Branch, path: str, is_directory: bool, word: str, looks: dict[int, _Branch]
     ) -> None:
         tree = branch.tree
+        if sys.platform == "win32" and _SHORT_NAME in path[len(tree.base) :]:
+            spelled = full_names(path)
+            if spelled is None:
+                # Of what is gone nobody knows the long name.
+                self._reports.unsure("short-name", tree.base)
+                return
+            # What lies below the base keeps its depth; above it, the base's own spelling counts.
+            depth = path.count(os.sep, len(tree.base.rstrip(os.sep)))
+            path = os.sep.join((tree.base.rstrip(os.sep), *spelled.split(os.sep)[-depth:]))
         if path == tree.base:
             looks[id(branch)] = branch
             self._distrust(branch, word)
@@ -139,6 +158,7 @@ class Portable:
     def _distrust(self, branch: _Branch, word: str) -> None:
         # Made again at once it may have the old inode; the watch is on the old directory all the same.
         if word != "modified":
+            branch.distrusted = branch.distrusted or branch.base is not None
             self._drop_base(branch)
 
     def _look(self, branch: _Branch, *, tell: bool) -> None:
@@ -161,8 +181,9 @@ class Portable:
 
     def _look_at_base(self, branch: _Branch, *, tell: bool) -> None:
         tree, before = branch.tree, branch.base
+        distrusted, branch.distrusted = branch.distrusted, False
         now = _identity(tree.base)
-        if now == before:
+        if now == before and not distrusted:
             return
         self._drop_base(branch)
         if now is not None:

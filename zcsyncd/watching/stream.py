@@ -18,8 +18,8 @@ import os
 import sys
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import replace
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal, TypeVar
 
 from zcsyncd.layouts.layout import Tree
@@ -58,6 +58,17 @@ class Barrier:
         self._on_done(self)
 
 
+@dataclass(slots=True, eq=False)
+class Ping:
+    """A question to the consumer: does it still take what comes? It answers at once, by `heard`."""
+
+    answered: asyncio.Future[bool]
+
+    def heard(self) -> None:
+        """Say yes."""
+        _resolve(self.answered, True)
+
+
 class Watch:
     """Watches trees and tells what has settled in their memory directories.
 
@@ -87,7 +98,7 @@ class Watch:
         self._poll_s = poll_s
         self._longest_s = longest_s
         self._settler = Settler(quiet_s=quiet_s, longest_s=longest_s)
-        self._items: deque[Settled | Unsure | Degraded | Barrier] = deque()
+        self._items: deque[Settled | Unsure | Degraded | Barrier | Ping] = deque()
         self._barriers: set[Barrier] = set()
         self._held: list[Barrier] = []
         self._inotify: Inotify | None = None
@@ -138,7 +149,7 @@ class Watch:
             _resolve(barrier.passed, None)
         self._wake()
 
-    async def settled(self) -> AsyncIterator[Settled | Unsure | Degraded | Barrier]:
+    async def settled(self) -> AsyncIterator[Settled | Unsure | Degraded | Barrier | Ping]:
         """Give what is due, in order, until `stop`. One consumer.
 
         On `Unsure` it calls `rewatch` and then looks at everything below the base, in this order.
@@ -165,7 +176,27 @@ class Watch:
         due = self._settler.next_due()
         return due is not None and due <= self.clock()
 
+    @property
+    def has_canary(self) -> bool:
+        """Whether `alive` puts a file on the disk and waits for the system's event of it."""
+        return self._inotify is not None
+
     # -- what the consumer may ask for
+
+    def is_current(self, directory: str) -> bool:
+        """Tell whether all that happened in a directory before the call was delivered; False where nobody knows.
+
+        Only the kernel's own queue can tell, and only for a tree of which events are known to come.
+        """
+        inotify = self._inotify
+        return (
+            inotify is not None
+            and not self._polled
+            and not self._items
+            and not self._settler.waits_for(directory)
+            and inotify.has_told(directory)
+            and not inotify.kernel.queued_bytes()
+        )
 
     def hold(self, directory: str, path: str, until: float) -> None:
         """Deliver `path` again at `until` (of `clock`): it is not believed yet, such as an index of size 0.
@@ -220,14 +251,29 @@ class Watch:
                     return
         self._pulse()
 
+    def settle_by(self, quiet_s: float, longest_s: float) -> None:
+        """Wait so long for quiet from now on; what waits already keeps its time."""
+        self._longest_s = longest_s
+        self._settler.settle_by(quiet_s, longest_s)
+
+    async def silent_in(self, directories: Collection[str]) -> list[str]:
+        """Give those directories of which nothing waits, once every event before the call has come in.
+
+        Of what a scan found changed in them, and no event has told by now, no event will.
+        """
+        if self._inotify is None or not await self._sing():
+            return []
+        return [directory for directory in directories if not self._settler.waits_for(directory)]
+
     def distrust(self, base: str, reason: str) -> None:
         """Poll a base from now on: a scan found changes in it that no event had told."""
+        last = {(state.layout, state.base): state.last_event_at for state in self.state()}
         for tree in self._trees:
             if tree.base == base and tree not in self._polled and self._poller is not None:
                 for source in (self._inotify, self._portable):
                     if source is not None:
                         source.remove(tree)
-                self._poll(tree, reason)
+                self._poll(tree, reason, last.get((tree.layout, tree.base)))
         self._pulse()
 
     def set_trees(self, trees: Sequence[Tree]) -> None:
@@ -256,12 +302,37 @@ class Watch:
         )
 
     async def alive(self) -> bool:
-        """Tell whether an event still finds its way: for the supervisor's pings."""
+        """Tell whether an event still finds its way to the consumer, and the consumer takes it."""
         if self._stopped or (self._poller is not None and not self._poller.is_alive()):
             return False
-        if self._portable is not None:
-            return self._portable.is_alive()
-        return self._inotify is None or await self._sing()
+        if self._portable is not None and not self._portable.is_alive():
+            return False
+        if self._inotify is not None and not await self._sing():
+            return False
+        ping = Ping(self._loop.create_future())
+        self._items.append(ping)
+        self._pulse()
+        try:
+            async with asyncio.timeout(CANARY_S):  # not wait_for: Python 3.11's may swallow a cancellation
+                return await ping.answered
+        except TimeoutError:
+            return False
+
+    def rearm(self) -> None:
+        """Give all watches up and take new ones: the former do not answer. What they may have missed is scanned for."""
+        if self._inotify is None or self._stopped:
+            return
+        self._close_inotify(self._inotify)
+        self._open()
+        for tree in self._trees:
+            if tree not in self._polled:
+                self._watch(tree, tell=True)
+        self._say(Unsure("rearmed"))
+
+    def distrust_all(self, reason: str) -> None:
+        """Poll every base from now on: no watch can be relied on."""
+        for tree in self._trees:
+            self.distrust(tree.base, reason)
 
     # -- what watchers report (the `Reports` surface)
 
@@ -275,7 +346,7 @@ class Watch:
 
     def unsure(self, reason: str, base: str | None) -> None:
         """Take that a base is to be scanned."""
-        self._say(Unsure(reason, base))
+        self._say(Unsure(reason, base, self.clock()))
 
     def all_told(self) -> None:
         """Take that a batch of events is over."""
@@ -368,10 +439,10 @@ class Watch:
 
     # -- polling
 
-    def _poll(self, tree: Tree, reason: str) -> None:
+    def _poll(self, tree: Tree, reason: str, last_event_at: float | None = None) -> None:
         poller = self._poller
         assert poller is not None
-        self._polled[tree] = TreeState(tree.layout, tree.base, "polling", 0, None, reason)
+        self._polled[tree] = TreeState(tree.layout, tree.base, "polling", 0, last_event_at, reason)
         if self._mode != "poll":
             self._say(Degraded(tree.base, reason))
         self._first_pass[tree] = self._loop.create_future()
@@ -415,10 +486,12 @@ class Watch:
         self._canary_serial += 1
         name = f"{os.getpid()}-{self._canary_serial}"
         path = os.path.join(self._canary_dir, name)
-        heard = self._canaries[name] = self._loop.create_future()
+        heard: asyncio.Future[bool] = self._loop.create_future()
+        self._canaries[name] = heard
         try:
             self._put_canary(path)
-            return await asyncio.wait_for(heard, CANARY_S)
+            async with asyncio.timeout(CANARY_S):
+                return await heard
         except (OSError, TimeoutError):
             return False
         finally:
@@ -444,7 +517,9 @@ class Watch:
     # -- the stream
 
     def _say(self, item: Unsure | Degraded) -> None:
-        if item not in self._items:  # a scan that has not begun finds this too
+        if item in self._items:  # a scan that has not begun finds this too
+            self._items[self._items.index(item)] = item  # it was noticed later
+        else:
             self._items.append(item)
         self._pulse()
 
