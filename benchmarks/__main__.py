@@ -22,6 +22,7 @@ NAMES = (
     "audit_cost",
     "idle",
     "startup",
+    "kills",
     "commit",
     "write",
     "search",
