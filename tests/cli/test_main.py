@@ -38,6 +38,18 @@ VERBS = [
     ("history", "restore"),
     ("history", "undo"),
     ("history", "purge"),
+    ("service",),
+    ("service", "install"),
+    ("service", "uninstall"),
+    ("service", "start"),
+    ("service", "stop"),
+    ("service", "restart"),
+    ("service", "reload"),
+    ("service", "status"),
+    ("service", "show"),
+    ("service", "logs"),
+    ("setup",),
+    ("uninstall",),
 ]
 SCREEN_LINES = 24
 SCREEN_CELLS = 80
@@ -97,10 +109,23 @@ def test_help_fits_one_screen(shell, words):
 
 
 def test_help_names_every_verb_and_no_other(shell):
-    """The command's help lists the nine verbs, each on one line."""
+    """The command's help lists the verbs, each on one line."""
     text = shell.run("--help").stdout
     listed = [line.split()[0] for line in text.splitlines() if line.startswith("    ")]
-    assert listed == ["run", "stop", "status", "dirs", "audit", "repair", "events", "memory", "history"]
+    assert listed == [
+        "run",
+        "stop",
+        "status",
+        "dirs",
+        "audit",
+        "repair",
+        "events",
+        "memory",
+        "history",
+        "service",
+        "setup",
+        "uninstall",
+    ]
 
 
 def test_version(shell):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from argparse import Namespace
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 
 from zcsyncd.cli import offline
 from zcsyncd.cli.act_pages import search_page, why_lines
@@ -58,7 +58,18 @@ def cmd_run(words: Namespace, console: Console) -> int:
         return run_demo(console)
     from zcsyncd.daemon.app import run_daemon
 
-    return run_daemon(console.env)
+    return run_daemon(_with(console.env, words.env or ()), as_service=words.service)
+
+
+def _with(env: Mapping[str, str], more: Sequence[str]) -> Mapping[str, str]:
+    """Give an environment in which more variables are set, each as `NAME=VALUE`."""
+    added = [one.partition("=") for one in more]
+    for name, sign, _ in added:
+        if not sign or not name:
+            raise UsageError(
+                f"--env takes NAME=VALUE, not {name!r}", hint="`zcsyncd run --help` tells what fits"
+            )
+    return {**env, **{name: value for name, _, value in added}} if added else env
 
 
 def cmd_stop(_words: Namespace, console: Console) -> int:

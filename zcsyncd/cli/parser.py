@@ -68,6 +68,10 @@ def build_parser() -> argparse.ArgumentParser:
         _add_events,
         _add_memory,
         _add_history,
+        _add_service,
+        _add_setup,
+        _add_uninstall,
+        _add_doctor,
     ):
         add(verbs)
     return parser
@@ -107,6 +111,17 @@ def _add_common(parser: argparse.ArgumentParser, *, answers: bool = True) -> Non
 def _add_run(verbs: _Verbs) -> None:
     verb = _verb(verbs, "run", "commands.cmd_run", "run the daemon in the foreground", answers=False)
     verb.add_argument("--demo", action="store_true", help="show what it does, in a throw-away home")
+    verb.add_argument(
+        "--service",
+        action="store_true",
+        help="a service manager starts it: that one runs already is no failure",
+    )
+    verb.add_argument(
+        "--env",
+        metavar="NAME=VALUE",
+        action="append",
+        help="as if this variable were set; may be given again",
+    )
 
 
 def _add_stop(verbs: _Verbs) -> None:
@@ -278,6 +293,56 @@ def _add_history(verbs: _Verbs) -> None:
         "--before", metavar="DATE", help="only those replaced before: a date, or date and time"
     )
     _without_asking(purge)
+
+
+def _add_service(verbs: _Verbs) -> None:
+    deeper = _group(
+        verbs,
+        "service",
+        "the daemon as a service: install, start, stop, status, logs ...",
+        "The daemon as a service of yours, started at log-in; root is not needed.",
+    )
+    install = _verb(deeper, "install", "service.cmd_service_install", "write the unit, enable and start it")
+    install.add_argument(
+        "--socket",
+        action=argparse.BooleanOptionalAction,
+        help="the service manager holds the socket: who connects starts the daemon (Linux)",
+    )
+    install.add_argument(
+        "--start", action=argparse.BooleanOptionalAction, default=True, help="start it now (default)"
+    )
+    _verb(deeper, "uninstall", "service.cmd_service_uninstall", "end it and take the unit away")
+    _verb(deeper, "start", "service.cmd_service_start", "start it, and wait until it is ready")
+    _verb(deeper, "stop", "service.cmd_service_stop", "end it until the next log-in")
+    _verb(deeper, "restart", "service.cmd_service_restart", "end it and start it")
+    _verb(deeper, "reload", "service.cmd_service_reload", "have the daemon read its configuration again")
+    _verb(deeper, "status", "service.cmd_service_status", "show how it is; exit with 3 when it does not run")
+    _verb(deeper, "show", "service.cmd_service_show", "print the unit as it would be installed")
+    logs = _verb(deeper, "logs", "service_logs.cmd_service_logs", "show the last lines of the log")
+    logs.add_argument("--lines", metavar="N", type=_number, default=50, help="at most so many (default 50)")
+    logs.add_argument("--follow", action="store_true", help="go on with those that come, until interrupted")
+
+
+def _add_setup(verbs: _Verbs) -> None:
+    verb = _verb(verbs, "setup", "setup.cmd_setup", "show what would be installed here, ask, and install it")
+    _without_asking(verb)
+
+
+def _add_uninstall(verbs: _Verbs) -> None:
+    verb = _verb(
+        verbs, "uninstall", "setup.cmd_uninstall", "take out what was installed, and name what stays"
+    )
+    verb.add_argument(
+        "--purge", action="store_true", help="remove configuration, state and log, too, for good"
+    )
+    _without_asking(verb)
+
+
+def _add_doctor(verbs: _Verbs) -> None:
+    verb = _verb(verbs, "doctor", "doctor.cmd_doctor", "check everything that a report of a fault needs")
+    verb.add_argument(
+        "--paths", action="store_true", help="show paths and messages whole; they may name projects of yours"
+    )
 
 
 def _group(verbs: _Verbs, name: str, help_text: str, description: str) -> _Verbs:
