@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
 
-.PHONY: run demo test check lint types contracts bench clean
+.PHONY: run demo test test-windows check lint types contracts bench clean
 
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -27,6 +27,9 @@ demo: $(VENV)/.installed  ## half a minute in a throw-away home
 
 test: $(VENV)/.tested  ## the tests
 	$(BIN)/python -m pytest
+
+test-windows: $(VENV)/.installed  ## the Windows part on a Windows Python under Wine (docs/windows.md tells what it needs)
+	tests/windows/run.sh $(BIN)/python
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

@@ -31,6 +31,10 @@ def _own_home(tmp_path_factory, monkeypatch):
         if name.startswith(("ZCSYNCD_", "ZCODE_", "XDG_", "PI_", "CLAUDE_", "DSH_", "LISTEN_", "NOTIFY_")):
             monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(home))
+    if sys.platform == "win32":
+        monkeypatch.setenv("USERPROFILE", str(home))
+        monkeypatch.setenv("LOCALAPPDATA", str(home / "AppData" / "Local"))
+        monkeypatch.setenv("APPDATA", str(home / "AppData" / "Roaming"))
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ import stat
 import sys
 
 from zcsyncd.errors import ConfigError, Refused
+from zcsyncd.opening import is_link
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -103,10 +104,21 @@ def default_address(env: Mapping[str, str], configured: str | None = None) -> st
     """
     address = env.get(SOCKET_VARIABLE) or configured
     if sys.platform == "win32":
-        return address or rf"\\.\pipe\{APP}-{_user_sid()}"
+        return _pipe(address) if address else rf"\\.\pipe\{APP}-{user_sid()}"
     if address is not None and not address.startswith("/"):
         raise ConfigError(f"{SOCKET_VARIABLE} must be the absolute path of a socket, not {address!r}")
     return fitting_socket(address or os.path.join(runtime_dir(env), SOCKET_NAME))
+
+
+def _pipe(address: str) -> str:
+    from zcsyncd.bus.address import is_pipe_name
+
+    if not is_pipe_name(address):
+        raise ConfigError(
+            f"{SOCKET_VARIABLE} must name a pipe of this machine, not {address!r}",
+            hint=r"such as \\.\pipe\zcsyncd, with no further backslash",
+        )
+    return address
 
 
 def fitting_socket(path: str) -> str:
@@ -139,7 +151,7 @@ def private_directory(path: str) -> None:
     path = os.path.abspath(path)
     try:
         _make(path)
-        problem = _problem(path) or _parent_problem(os.path.dirname(path))
+        problem = privacy_problem(path)
     except OSError as error:
         raise Refused(
             f"{path} cannot be used as a private directory: {error.strerror or error}",
@@ -148,6 +160,14 @@ def private_directory(path: str) -> None:
     if problem is not None:
         what, mend = problem
         raise Refused(what, hint=mend)
+
+
+def privacy_problem(path: str) -> tuple[str, str] | None:
+    """Tell what keeps an existing directory from being private, and what to do about it; None: nothing does.
+
+    What `private_directory` refuses, without making anything. Raises: OSError, when it cannot be looked at.
+    """
+    return _problem(path) or _parent_problem(os.path.dirname(path))
 
 
 def _make(path: str) -> None:
@@ -168,7 +188,7 @@ def _make(path: str) -> None:
 def _problem(path: str) -> tuple[str, str] | None:
     """Tell what is wrong with the directory itself, and what to do about it."""
     found = os.lstat(path)
-    if stat.S_ISLNK(found.st_mode):
+    if is_link(found):
         return f"{path} is a symlink", "remove it, or name the directory that it points to"
     if not stat.S_ISDIR(found.st_mode):
         return f"{path} is no directory", "move it away"
@@ -343,7 +363,7 @@ def _put(name: str, value: str | None) -> None:
 
 if sys.platform == "win32":
 
-    def _user_sid() -> str:
+    def user_sid() -> str:
         """Give the security identifier of the current user, as in `S-1-5-21-…`."""
         import ctypes
         from ctypes import wintypes
@@ -389,6 +409,6 @@ if sys.platform == "win32":
 
 else:
 
-    def _user_sid() -> str:
+    def user_sid() -> str:
         """Tell that there is none: only Windows has them."""
         raise Refused("only Windows has security identifiers")

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from zcsyncd.bus.address import SUN_PATH_BYTES, fit_address
+from zcsyncd.bus.address import SUN_PATH_BYTES, fit_address, is_pipe_name
 
 
 @pytest.mark.parametrize(
@@ -44,3 +44,23 @@ def test_different_paths_and_users_have_different_names() -> None:
     """Two daemons do not meet by chance."""
     long = "/" + "x" * SUN_PATH_BYTES
     assert len({fit_address(long + "a", 1), fit_address(long + "b", 1), fit_address(long + "a", 2)}) == 3
+
+
+@pytest.mark.parametrize(
+    ("address", "is_one"),
+    [
+        (r"\\.\pipe\zcsyncd-S-1-5-21-7", True),
+        (r"\\.\PIPE\z", True),
+        ("\\\\.\\pipe\\", False),
+        (r"\\.\pipe\a\b", False),
+        (r"\\.\pipe\a/b", False),
+        (r"\\server\pipe\z", False),
+        (r"\\.\pipe\z" + "z" * 250, False),
+        ("\\\\.\\pipe\\z\0", False),
+        ("/run/user/7/bus.sock", False),
+        ("", False),
+    ],
+)
+def test_names_of_pipes(address: str, is_one: bool) -> None:
+    """A pipe of this machine, in any case, with one name and no further backslash."""
+    assert is_pipe_name(address) is is_one

@@ -21,7 +21,7 @@ BUILT = {
     "hello", "ping", "describe", "status", "dirs.list", "dirs.resolve", "dirs.allow", "memory.list", "memory.read",
     "memory.index", "memory.write", "memory.forget", "memory.search", "memory.repair", "history.list", "history.show",
     "history.restore", "history.undo", "history.purge", "audit.get", "audit.dismiss", "events.subscribe",
-    "events.unsubscribe", "daemon.flush", "daemon.reload", "daemon.stop", "session.list", "session.news", "session.confirm", "session.end",
+    "events.unsubscribe", "daemon.flush", "daemon.reload", "daemon.probe", "daemon.stop", "session.list", "session.news", "session.confirm", "session.end",
     "readState.report", "readState.check", "write.intent",
 }  # fmt: skip
 

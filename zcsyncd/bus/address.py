@@ -1,4 +1,5 @@
-"""Where the socket lies when its path is too long for one: the same answer in daemon and client. Pure.
+"""What an address may look like, and where the socket lies when its path is too long for one: the same answer in
+daemon and client. Pure.
 
 Source: sun_path of struct sockaddr_un (unix(7), 108 bytes with the final NUL; 104 on macOS).
 """
@@ -12,6 +13,21 @@ SUN_PATH_BYTES = 103 if sys.platform == "darwin" else 107
 
 SHARED = "/tmp"  # noqa: S108 - the directory made there is 0700 and checked by whoever makes or uses it
 """Not $TMPDIR: a daemon that the system starts and a client in a terminal may see different ones."""
+
+PIPE_PREFIX = "\\\\.\\pipe\\"
+"""How the pipes of this machine are named; what follows may hold no further backslash (CreateNamedPipeW)."""
+PIPE_CHARACTERS = 256
+"""Longest name of a pipe, all in all."""
+
+
+def is_pipe_name(address: str) -> bool:
+    r"""Tell whether an address names a pipe of this machine, as `\\.\pipe\zcsyncd` does; case does not matter."""
+    name = address[len(PIPE_PREFIX) :]
+    return (
+        address[: len(PIPE_PREFIX)].lower() == PIPE_PREFIX
+        and 0 < len(name) <= PIPE_CHARACTERS - len(PIPE_PREFIX)
+        and not any(sign in name for sign in "\\/\0")
+    )
 
 
 def fit_address(path: str, uid: int, limit: int = SUN_PATH_BYTES) -> str:

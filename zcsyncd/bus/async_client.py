@@ -27,7 +27,6 @@ from zcsyncd import __version__
 from zcsyncd.bus.client import (
     AWAY,
     FOLLOWER,
-    NO_WINDOWS,
     PATIENCE_S,
     PULSE_S,
     RETRY_S,
@@ -43,16 +42,21 @@ from zcsyncd.bus.client import (
     unreachable,
 )
 from zcsyncd.bus.limits import LINE_BYTES, PROTOCOL
-from zcsyncd.errors import NoDaemon, ProtocolError, ZcsyncdError
+from zcsyncd.bus.pipe import PipeBusy, open_handle
+from zcsyncd.bus.pipe_server import pipe_transport
+from zcsyncd.errors import ProtocolError, ZcsyncdError
 
 WAITING_EVENTS = 1_024
 """Events that are kept for a program that does not take them; the daemon's journal keeps the rest."""
 
 
-async def _connected(address: str) -> socket.socket:
-    """Connect a socket; asyncio's own way takes a daemon with too many at its door for connected."""
+Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+async def _connected(address: str) -> Streams:
+    """Connect; asyncio's own way takes a daemon with too many at its door for connected."""
     if sys.platform == "win32":
-        raise NoDaemon(NO_WINDOWS)
+        return await _connected_pipe(address)
     while True:
         made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         made.setblocking(False)
@@ -65,7 +69,22 @@ async def _connected(address: str) -> socket.socket:
             made.close()
             raise
         else:
-            return made
+            return await asyncio.open_unix_connection(sock=made, limit=LINE_BYTES)
+
+
+async def _connected_pipe(address: str) -> Streams:
+    """Connect a pipe; asyncio's own way lets whoever made the pipe act as us, and asks nobody whose it is."""
+    while True:
+        try:
+            handle = open_handle(address)
+        except PipeBusy:
+            await asyncio.sleep(RETRY_S)
+        else:
+            break
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader(limit=LINE_BYTES, loop=loop)
+    protocol = asyncio.StreamReaderProtocol(reader, loop=loop)
+    return reader, asyncio.StreamWriter(pipe_transport(handle, protocol), protocol, reader, loop)
 
 
 class AsyncClient:
@@ -90,12 +109,9 @@ class AsyncClient:
         """
         if self._writer is not None:
             return
-        if sys.platform == "win32":
-            raise NoDaemon(NO_WINDOWS)
         try:
             async with asyncio.timeout(self.timeout_s):
-                connected = await _connected(self.address)
-                reader, self._writer = await asyncio.open_unix_connection(sock=connected, limit=LINE_BYTES)
+                reader, self._writer = await _connected(self.address)
         except (OSError, ValueError) as error:
             raise unreachable(self.address, error, self.timeout_s) from error
         self._reading = asyncio.get_running_loop().create_task(self._read(reader))

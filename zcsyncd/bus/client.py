@@ -36,14 +36,16 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
+    from zcsyncd.bus.pipe import Pipe
+
 TIMEOUT_S = 2.0
 """How long a daemon may take before it counts as not there."""
-
-NO_WINDOWS = "the bus does not work on Windows yet: its named pipe is not built"
 
 START_HINT = "start it with `zcsyncd run`"
 
 PATIENCE_S: dict[str, float | None] = {
+    "daemon.reload": READY_WAIT_S,
+    "daemon.probe": READY_WAIT_S + 10.0,
     "dirs.list": READY_WAIT_S,
     "memory.list": READY_WAIT_S,
     "memory.read": READY_WAIT_S,
@@ -109,7 +111,7 @@ class Client:
         """Take the address (without one what `find_address` tells), and how long the daemon may take, in seconds."""
         self.address = find_address() if address is None else address
         self.timeout_s = timeout_s
-        self._socket: socket.socket | None = None
+        self._socket: socket.socket | Pipe | None = None
         self._unread = bytearray()
         self._scanned = 0
         self._events: deque[dict[str, object]] = deque()
@@ -141,7 +143,10 @@ class Client:
     def hello(
         self, name: str, version: str, session: Mapping[str, object] | None = None
     ) -> dict[str, object]:
-        """Say who we are; `session` as docs/protocol.md tells. Raises as `call` does."""
+        """Say who we are; `session` as docs/protocol.md tells. Raises as `call` does.
+
+        Whose daemon it is stands in the answer's `server`: its `version`, and `packageSkew`.
+        """
         client = {"name": name, "version": version, "pid": os.getpid()}
         return self.call("hello", protocol=[PROTOCOL], client=client, session=session)
 
@@ -263,7 +268,7 @@ class Client:
                 raise gone(self.address)
             self._unread += data
 
-    def _connected(self) -> socket.socket:
+    def _connected(self) -> socket.socket | Pipe:
         if self._socket is None:
             raise ProtocolError("the client is not connected: use it in a `with` block")
         return self._socket
@@ -483,9 +488,9 @@ def at_most(span_s: float, deadline: float | None) -> float:
     return max(span_s if deadline is None else min(span_s, deadline - monotonic()), 0.0)
 
 
-def _connect(address: str, timeout_s: float) -> socket.socket:
+def _connect(address: str, timeout_s: float) -> socket.socket | Pipe:
     if sys.platform == "win32":
-        raise NoDaemon(NO_WINDOWS)
+        return _connect_pipe(address, timeout_s)
     deadline = monotonic() + timeout_s
     while True:
         made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -503,6 +508,15 @@ def _connect(address: str, timeout_s: float) -> socket.socket:
             raise unreachable(address, error, timeout_s) from error
         else:
             return made
+
+
+def _connect_pipe(address: str, timeout_s: float) -> Pipe:
+    from zcsyncd.bus.pipe import Pipe
+
+    try:
+        return Pipe.connect(address, timeout_s)
+    except (OSError, ValueError) as error:
+        raise unreachable(address, error, timeout_s) from error
 
 
 def encode_request(number: int, method: str, params: Mapping[str, object]) -> bytes:
@@ -545,7 +559,7 @@ def unreachable(address: str, error: Exception, timeout_s: float) -> ZcsyncdErro
     if isinstance(error, TimeoutError):
         return silent(address, timeout_s)
     if isinstance(error, FileNotFoundError):
-        why = "there is no such socket"
+        why = "there is no such pipe" if sys.platform == "win32" else "there is no such socket"
     elif isinstance(error, ConnectionRefusedError):
         why = "nobody listens there any more"
     elif isinstance(error, PermissionError):

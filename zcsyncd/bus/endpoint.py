@@ -14,13 +14,25 @@ import sys
 import time
 
 from zcsyncd.errors import Refused
+from zcsyncd.opening import open_to_read
+
+# typing costs the control client some milliseconds; type checkers take this name for true.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import TypeVar
+
+    T = TypeVar("T")
 
 NAME = "endpoint.json"
 _TEMPORARY = NAME + ".tmp"
 """One fixed name, since one process writes at a time: what a killed daemon left over is replaced, not collected."""
 
+_PLAIN_FLAGS = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOINHERIT", 0) | getattr(os, "O_BINARY", 0)
+"""Not for children, and bytes as they are: Windows would put a carriage return before each line's end."""
+
 _MOST_BYTES = 65_536
-_REPLACE_TRIES = 6
+_TRIES = 12
 
 
 class Endpoint:
@@ -71,12 +83,10 @@ def write_endpoint(state_dir: str, endpoint: Endpoint) -> None:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(temporary)
         try:
-            descriptor = os.open(
-                temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o600
-            )
+            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _PLAIN_FLAGS, 0o600)
             with open(descriptor, "wb") as file:
                 file.write(text.encode("ascii"))
-            _replace(temporary, path)
+            _patiently(lambda: os.replace(temporary, path))
         except BaseException:
             with contextlib.suppress(OSError):
                 os.unlink(temporary)
@@ -87,23 +97,23 @@ def write_endpoint(state_dir: str, endpoint: Endpoint) -> None:
         ) from error
 
 
-def _replace(temporary: str, path: str) -> None:
-    for left in reversed(range(_REPLACE_TRIES)):
+def _patiently(call: Callable[[], T]) -> T:
+    """Call; on Windows again, for 0.7 s at most, where somebody has the file open or is just replacing it."""
+    for left in reversed(range(_TRIES)):
         try:
-            os.replace(temporary, path)
+            return call()
         except PermissionError:
-            # Windows: somebody has it open for reading just now.
             if sys.platform != "win32" or left == 0:
                 raise
-            time.sleep(0.01 * (_REPLACE_TRIES - left))
-        else:
-            return
+            time.sleep(0.01 * (_TRIES - left))
+    raise AssertionError("the last try returns or raises")
 
 
 def read_endpoint(state_dir: str) -> Endpoint | None:
     """Read the file; None when there is none, or nothing that makes sense."""
+    path = os.path.join(state_dir, NAME)
     try:
-        value: object = json.loads(_read(os.path.join(state_dir, NAME)))
+        value: object = json.loads(_patiently(lambda: _read(path)))
     except (OSError, ValueError, RecursionError):
         return None
     if not isinstance(value, dict):
@@ -123,14 +133,7 @@ def read_endpoint(state_dir: str) -> Endpoint | None:
 
 
 def _read(path: str) -> str:
-    # Not blocking: a FIFO in its place must not stop us.
-    flags = (
-        os.O_RDONLY
-        | getattr(os, "O_NONBLOCK", 0)
-        | getattr(os, "O_NOFOLLOW", 0)
-        | getattr(os, "O_CLOEXEC", 0)
-    )
-    descriptor = os.open(path, flags)
+    descriptor = open_to_read(path, follow=False)
     try:
         found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode) or found.st_size > _MOST_BYTES:

@@ -231,7 +231,10 @@ _HELLO = Method(
     _object(
         {
             "protocol": _INTEGER,
-            "server": _object({"name": _STRING, "version": _STRING, "pid": _INTEGER, "startedAt": _TIME}),
+            "server": _object(
+                {"name": _STRING, "version": _STRING, "pid": _INTEGER, "startedAt": _TIME},
+                {"packageSkew": _say(_or_null(_STRING), "as in `status`")},
+            ),
             "cursor": _CURSOR,
             "dir": _say(_or_null(_PATH), "the session's memory directory, if there is one"),
             "ready": _say(_BOOLEAN, "false while the first scan runs"),
@@ -285,6 +288,10 @@ _STATUS = Method(
                         "what is watched, and how; not told to a session",
                     ),
                     "complaints": _say(_array(_STRING), "what is wrong in settings; not told to a session"),
+                    "variables": _say(
+                        {"type": "object", "additionalProperties": {"type": ["string", "null"]}},
+                        "variables that move places, as the daemon has them; not told to a session",
+                    ),
                 },
             ),
             "bus": _object(
@@ -870,7 +877,9 @@ METHODS: Mapping[str, Method] = {
         _object(
             {
                 "token": _STRING,
-                "alive": _say(_BOOLEAN, "false: it did not come through within 10 s, and nothing is published"),
+                "alive": _say(
+                    _BOOLEAN, "false: it did not come through within 10 s, and nothing is published"
+                ),
                 "wrote": _say(_BOOLEAN, "a file of the daemon's own went through the system's events"),
                 "ms": _say(_NUMBER, "how long that took inside the daemon"),
             }

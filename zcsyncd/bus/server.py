@@ -20,6 +20,7 @@ from zcsyncd.bus import unix
 from zcsyncd.bus.codec import Rejected, Request, encode_answer, encode_error
 from zcsyncd.bus.connection import Connection, Session
 from zcsyncd.bus.limits import BACKLOG, CONNECTIONS
+from zcsyncd.bus.pipe_server import PipeListener
 from zcsyncd.bus.requests import check_params
 from zcsyncd.errors import Overloaded, ZcsyncdError
 
@@ -135,7 +136,7 @@ class Server:
         self._wires: dict[_Wire, None] = {}
         self._refused: dict[_Wire, None] = {}
         self._numbers = 0
-        self._accepting: list[asyncio.Server] = []
+        self._accepting: list[asyncio.Server | PipeListener] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._closing = False
 
@@ -151,6 +152,13 @@ class Server:
             accepting = await loop.create_unix_server(self._wire, sock=listening, backlog=BACKLOG)
         self._accepting.append(accepting)
 
+    def serve_pipe(self, address: str) -> None:
+        """Accept connections at a named pipe of Windows from now on.
+
+        Raises: AlreadyRunning, Refused, as PipeListener does.
+        """
+        self._accepting.append(PipeListener(address, self._wire))
+
     @property
     def counters(self) -> Counters:
         """Count what there is, and what there has been since the start."""
@@ -159,7 +167,7 @@ class Server:
     # -- leaving ----------------------------------------------------------------------------------------------
 
     def stop_accepting(self) -> None:
-        """Close the listening sockets; connections go on."""
+        """Close the listening sockets and pipes; connections go on."""
         for accepting in self._accepting:
             accepting.close()
         self._accepting.clear()

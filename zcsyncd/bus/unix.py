@@ -2,7 +2,7 @@
 
 Rule 1: only the holder of the state directory's lock (zcsyncd.daemon.lock) binds or removes.
 Rule 2: the socket file is 0600 from the moment it exists; its directory is the caller's business.
-Rule 3: on Windows the bus is a named pipe, which is not built yet: everything here refuses clearly there.
+Rule 3: on Windows the bus is a named pipe (zcsyncd.bus.pipe_server): everything here refuses there.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _XUCRED = struct.Struct("=Ii")
 _XUCRED_BYTES = 76
 _SOL_LOCAL = 0
 _LOCAL_PEERCRED = 1
-_NO_WINDOWS = "the bus does not work on Windows yet: its named pipe is not built"
+_NO_WINDOWS = "Windows has no Unix sockets for us: the bus is a named pipe there"
 
 
 def bind_socket(address: str) -> socket.socket:

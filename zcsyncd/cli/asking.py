@@ -151,10 +151,28 @@ def _pid(status: Mapping[str, object]) -> int:
 
 def _wait_for_exit(pid: int) -> None:
     if sys.platform == "win32":
-        return  # there `kill` with 0 would end the process
+        _wait_for_process(pid)
+        return
     until = time.monotonic() + EXIT_S
     while time.monotonic() < until and _runs(pid):
         time.sleep(0.01)
+
+
+def _wait_for_process(pid: int) -> None:
+    """Wait on Windows, where `kill` with 0 would end the process."""
+    if sys.platform != "win32":
+        return
+    import _winapi
+
+    synchronize = 0x00100000
+    try:
+        process = _winapi.OpenProcess(synchronize, False, pid)
+    except OSError:
+        return  # it has ended, or is nobody whom we may ask
+    try:
+        _winapi.WaitForSingleObject(process, int(EXIT_S * 1000))
+    finally:
+        _winapi.CloseHandle(process)
 
 
 def _runs(pid: int) -> bool:

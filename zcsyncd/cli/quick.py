@@ -25,7 +25,7 @@ def quick_status(arguments: Sequence[str], env: Mapping[str, str]) -> int | None
     Raises:
         NoDaemon: nobody answers where the environment or a daemon's own note says.
     """
-    if list(arguments) not in (["status"], ["status", "--json"]) or sys.platform == "win32":
+    if list(arguments) not in (["status"], ["status", "--json"]):
         return None
     address = _address(env)
     if address is None:

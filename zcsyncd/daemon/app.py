@@ -40,7 +40,7 @@ from zcsyncd.daemon.notify import Notifier
 from zcsyncd.daemon.pipeline import Pipeline, wall_clock_ms
 from zcsyncd.daemon.reloading import Changed, reload
 from zcsyncd.daemon.remembering import file_of
-from zcsyncd.daemon.report import status
+from zcsyncd.daemon.report import package_skew, status
 from zcsyncd.daemon.schedule import Schedule
 from zcsyncd.daemon.store import Store
 from zcsyncd.daemon.supervisor import Supervisor
@@ -300,6 +300,7 @@ class Daemon:
             "version": __version__,
             "pid": os.getpid(),
             "startedAt": time_text(self.started_ms),
+            "packageSkew": package_skew(),
         }
 
     def note_session(self, session: Session) -> None:
