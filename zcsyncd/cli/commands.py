@@ -8,6 +8,7 @@ Rule 2: a verb gives its exit code; what fails is raised as an error of ours.
 from __future__ import annotations
 
 import os
+import sys
 from argparse import Namespace
 from collections.abc import Callable, Mapping, Sequence
 
@@ -56,6 +57,8 @@ def cmd_run(words: Namespace, console: Console) -> int:
         from zcsyncd.demo.show import run_demo
 
         return run_demo(console)
+    # asyncio loads OpenSSL where it finds it: more than a megabyte that a bus within one machine never uses.
+    sys.modules.setdefault("ssl", None)  # type: ignore[arg-type]  # None is how Python says "not to be imported"
     from zcsyncd.daemon.app import run_daemon
 
     return run_daemon(_with(console.env, words.env or ()), as_service=words.service)
