@@ -125,6 +125,7 @@ def test_help_names_every_verb_and_no_other(shell):
         "service",
         "setup",
         "uninstall",
+        "doctor",
     ]
 
 

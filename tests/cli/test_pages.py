@@ -71,9 +71,9 @@ def finding(**members):
     }
 
 
-def status(answer, *, home="/home/u", program="zcsyncd", cells=None, paint=PLAIN):
+def status(answer, *, home="/home/u", program="zcsyncd", cells=None, paint=PLAIN, version="1.2.3"):
     """Show `status` as text."""
-    return status_page(answer, home=home, program=program, cells=cells, paint=paint)
+    return status_page(answer, home=home, program=program, cells=cells, paint=paint, version=version)
 
 
 def test_status_on_one_screen():
@@ -128,6 +128,51 @@ def test_status_tells_what_a_person_should_know():
         "sessions of omp have no ZCODE_STORAGE_DIR, the daemon has /t: it looks for memory elsewhere than they",
         "/home/u/x.json is not UTF-8; it is passed over",
     ]
+
+
+@pytest.mark.parametrize(
+    ("tree", "words"),
+    [
+        ({}, "inotify, 2 watches"),
+        ({"lastEventAt": None}, "inotify, 2 watches, no event yet"),
+        ({"lastEventAt": None, "exists": False}, "not there yet"),
+        (
+            {"lastEventAt": "T1", "lastScanAt": "T2", "drift": 0},
+            "inotify, 2 watches, event T1, scan T2",
+        ),
+        (
+            {"kind": "polling", "lastEventAt": "T1", "lastScanAt": "T2", "drift": 1},
+            "polled, event T1, scan T2, 1 change found by a scan only",
+        ),
+    ],
+)
+def test_each_root_tells_how_it_is_watched(tree, words):
+    """How, the last event or that there never was one, the last scan, and what only that found."""
+    whole = {"layout": "zcode", "base": "/b", "exists": True, "kind": "inotify", "watches": 2, **tree}
+    (line,) = [
+        line
+        for line in status({**STATUS, "daemon": {**STATUS["daemon"], "trees": [whole]}})
+        if line.startswith("tree")
+    ]
+    assert line == f"tree      zcode  /b  {words}"
+
+
+@pytest.mark.parametrize(
+    ("version", "words"),
+    [
+        ("1.2.3", None),
+        ("1.2.4", "the daemon is version 1.2.3, older than this command (1.2.4): `zcsyncd service restart`"),
+        ("1.2.3rc1", "the daemon is version 1.2.3, newer than this command (1.2.3rc1): upgrade"),
+        ("odd", "the daemon is version 1.2.3, this command is odd: "),
+    ],
+)
+def test_a_daemon_of_another_version_is_told(version, words):
+    """Both ways, each with what to do; once, where the daemon says itself that its package was replaced."""
+    told = [line.removeprefix("caution   ") for line in status(STATUS, version=version) if "caution" in line]
+    assert len(told) == (words is not None)
+    assert all(line.startswith(words) for line in told)
+    replaced = {**STATUS, "daemon": {**STATUS["daemon"], "packageSkew": "1.2.4"}}
+    assert len([line for line in status(replaced, version=version) if "caution" in line]) == 1
 
 
 def test_one_change_is_no_plural():

@@ -5,8 +5,10 @@ Rule 1: `zcsyncd status` imports this module on its fast path: nothing heavy her
 
 from __future__ import annotations
 
+from zcsyncd import __version__
 from zcsyncd.cli.answer import Answer, names_of, number_of, object_of, rows_of, text_of
 from zcsyncd.cli.render import Paint, amount, counted, duration, fitted, pad, with_program
+from zcsyncd.cli.versions import skew_words
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,11 +19,13 @@ NAME_CELLS = 8
 GAP = "  "
 
 
-def status_page(answer: Answer, *, home: str, program: str, cells: int | None, paint: Paint) -> list[str]:
+def status_page(
+    answer: Answer, *, home: str, program: str, cells: int | None, paint: Paint, version: str = __version__
+) -> list[str]:
     """Show how the daemon is: one line a subject, one for each tree that is watched, one for each caution.
 
     `home` is what `~` stands for, empty for nothing; `program` what a person types to call this command; `cells` the
-    width to keep to, None for none.
+    width to keep to, None for none; `version` this command's own.
     """
     daemon = object_of(answer, "daemon")
     rows = [
@@ -36,7 +40,7 @@ def status_page(answer: Answer, *, home: str, program: str, cells: int | None, p
     lines = [f"{paint(pad(name, NAME_CELLS), 'dim')}{GAP}{text}" for name, text in rows if text]
     lines += [
         paint(f"{pad('caution', NAME_CELLS)}{GAP}{with_program(text, program)}", "yellow")
-        for text in _cautions(answer, daemon, home)
+        for text in _cautions(answer, daemon, home, version)
     ]
     return fitted(lines, cells, hang=NAME_CELLS + len(GAP))
 
@@ -65,7 +69,20 @@ def _tree(tree: Answer, home: str, paint: Paint) -> str:
         how = "polled"
     else:
         how = f"{kind}, {counted(number_of(tree, 'watches'), 'watch', 'watches')}"
-    return f"{text_of(tree, 'layout')}{GAP}{_short(text_of(tree, 'base'), home)}{GAP}{how}"
+    words = [how, *_past_of(tree)]
+    return f"{text_of(tree, 'layout')}{GAP}{_short(text_of(tree, 'base'), home)}{GAP}{', '.join(words)}"
+
+
+def _past_of(tree: Answer) -> Iterator[str]:
+    """Tell what became known of a tree since the start; an older daemon does not say all of it."""
+    if tree.get("lastEventAt") is not None:
+        yield f"event {text_of(tree, 'lastEventAt')}"
+    elif "lastEventAt" in tree and tree.get("exists") is not False:
+        yield "no event yet"
+    if tree.get("lastScanAt") is not None and tree.get("exists") is not False:
+        yield f"scan {text_of(tree, 'lastScanAt')}"
+    if tree.get("drift"):
+        yield f"{counted(number_of(tree, 'drift'), 'change')} found by a scan only"
 
 
 def _short(path: str, home: str) -> str:
@@ -125,7 +142,7 @@ def _job(job: Answer, paint: Paint) -> str:
 # -- what a person should know ---------------------------------------------------------------------------------------
 
 
-def _cautions(answer: Answer, daemon: Answer, home: str) -> Iterator[str]:
+def _cautions(answer: Answer, daemon: Answer, home: str, version: str) -> Iterator[str]:
     bases = {tree.get("base") for tree in rows_of(daemon, "trees")}
     for place in rows_of(daemon, "degraded"):
         # What is no tree is the daemon's own: a journal that takes nothing, because the disk is full.
@@ -137,6 +154,8 @@ def _cautions(answer: Answer, daemon: Answer, home: str) -> Iterator[str]:
             f"the daemon runs other code than is installed now ({text_of(daemon, 'packageSkew')}): "
             "`zcsyncd stop`, and start it again"
         )
+    elif (skew := skew_words(version, text_of(daemon, "version"))) is not None:
+        yield skew
     for asked in rows_of(answer, "asked"):
         # Whole and as it is: it is there to be copied.
         yield (

@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import secrets
 import sqlite3
+import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
@@ -330,6 +331,7 @@ class Database:
             return self._prepared(boot_id)
 
     def _prepared(self, boot_id: str) -> sqlite3.Connection:
+        _refuse_newer(self.path)
         descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)
         os.close(descriptor)
         connection = connect(self.path)
@@ -345,11 +347,7 @@ class Database:
     def _set_up(self, connection: sqlite3.Connection, boot_id: str) -> None:
         connection.execute("pragma wal_autocheckpoint=0")
         version = connection.execute("pragma user_version").fetchone()[0]
-        if version > SCHEMA_VERSION:
-            raise ConfigError(
-                f"{self.path} was written by a newer zcsyncd (schema {version}, this one knows {SCHEMA_VERSION})",
-                hint="update zcsyncd, or move the file away",
-            )
+        _check_version(self.path, version)
         with transaction(connection):
             for statement in _upgrade(version).split(";"):
                 connection.execute(statement)
@@ -511,6 +509,58 @@ def opened_to_read(path: str) -> Iterator[sqlite3.Connection | None]:
         ) from error
 
 
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What can be told of a database without changing it, and without its content."""
+
+    size_bytes: int
+    wal_bytes: int
+    schema: int
+    damage: int
+    """How many complaints SQLite has about it."""
+    is_whole: bool
+    """False: there was no time to check all of it."""
+
+
+def look_at(path: str, *, longest_s: float = 8.0) -> Look | None:
+    """Check a database that a daemon may be writing to; None: it is not there.
+
+    Raises: Unreadable, when it cannot be opened or is no database.
+    """
+    wal = path + "-wal"
+    try:
+        size = os.stat(path).st_size
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise Unreadable(f"{path} cannot be looked at: {error.strerror}") from error
+    if not os.path.isfile(path):
+        raise Unreadable(f"{path} is no file", hint="move it away")
+    wal_bytes = os.path.getsize(wal) if os.path.exists(wal) else 0
+    until = time.monotonic() + longest_s
+    try:
+        with closing(_opened_unharmed(path)) as connection:
+            schema = connection.execute("pragma user_version").fetchone()[0]
+            connection.set_progress_handler(lambda: time.monotonic() > until, 10_000)
+            try:
+                found = connection.execute("pragma quick_check").fetchall()
+            except sqlite3.OperationalError as error:
+                if "interrupted" not in str(error):
+                    raise
+                return Look(size, wal_bytes, schema, 0, is_whole=False)
+    except sqlite3.Error as error:
+        raise Unreadable(
+            f"{path} cannot be read: {error}", hint="check the disk and the permissions"
+        ) from error
+    return Look(size, wal_bytes, schema, 0 if found == [("ok",)] else len(found), is_whole=True)
+
+
+def abilities() -> tuple[str, bool]:
+    """Give SQLite's version, and whether it can search (FTS5)."""
+    with closing(sqlite3.connect(":memory:")) as connection:
+        return sqlite3.sqlite_version, _can_search(connection)
+
+
 def recalled(connection: sqlite3.Connection, directory: str) -> KeptDirectory | None:
     """Give one directory, there or gone, as it was last told."""
     return next(_directories(connection, trusted=True, only=directory), None)
@@ -554,6 +604,40 @@ def _directories(
             pasts.pop(name, None),
             gone_ms,
         )
+
+
+def _refuse_newer(path: str) -> None:
+    """Look at the version before the file is opened to be written: even to close it would fold its log into it.
+
+    Raises: ConfigError.
+    """
+    if not os.path.isfile(path) or os.path.islink(path):
+        return
+    try:
+        with closing(_opened_unharmed(path)) as connection:
+            version = connection.execute("pragma user_version").fetchone()[0]
+    except sqlite3.Error:
+        return  # what is wrong with it shows when it is opened
+    _check_version(path, version)
+
+
+def _check_version(path: str, version: int) -> None:
+    if version > SCHEMA_VERSION:
+        raise ConfigError(
+            f"{path} was written by a newer zcsyncd (schema {version}, this one knows {SCHEMA_VERSION})",
+            hint="update zcsyncd, or move the file away",
+        )
+
+
+def _opened_unharmed(path: str) -> sqlite3.Connection:
+    """Open a database to read it, and leave it and what lies beside it as it is.
+
+    What is not folded in yet lies beside it, where a daemon runs or was killed. Else nothing is made beside it.
+    """
+    wal = path + "-wal"
+    has_log = os.path.exists(wal) and (os.path.getsize(wal) > 0 or os.path.exists(path + "-shm"))
+    address = f"{Path(path).absolute().as_uri()}?mode=ro{'' if has_log else '&immutable=1'}"
+    return sqlite3.connect(address, uri=True, timeout=BUSY_MS / 1000)
 
 
 def _upgrade(version: int) -> str:

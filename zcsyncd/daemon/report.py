@@ -12,6 +12,8 @@ import zcsyncd
 from zcsyncd import __version__
 from zcsyncd.memory import yaml
 from zcsyncd.memory.answers import time_text
+from zcsyncd.places import VARIABLES
+from zcsyncd.settings import CARRIED_VARIABLES
 
 if TYPE_CHECKING:
     from zcsyncd.daemon.app import Daemon
@@ -74,6 +76,7 @@ def _daemon(daemon: Daemon, *, all_roots: bool) -> dict[str, object]:
         "startedAt": time_text(daemon.started_ms),
     }
     if all_roots:
+        said["variables"] = {name: daemon.env.get(name) for name in (*VARIABLES, *CARRIED_VARIABLES)}
         said["trees"] = [
             {
                 "layout": tree.layout,

@@ -262,12 +262,25 @@ class SessionRequests:
         now = self._now(directory, file)
         read = _reported(directory, file, params, now, self._daemon.store.clock_ms())
         self.note_read(call.link, read)
+        self._know_index(who, read)
         store = self._daemon.store
         late = store.readers.overdue(who, directory, file, now)
         if late is not None:
             store.work.tell(late)
         store.commit_or_raise()
         return {}
+
+    def _know_index(self, who: Who, read: Read) -> None:
+        """Take a full report of the present index for what `memory.index` would have given.
+
+        Hosts that keep their index themselves read and write it with their own tools: without this the entries that a
+        session has just written would be news to it.
+        """
+        index = self._daemon.store.kept[read.directory].snapshot.index
+        if read.kind != "full" or index is None or read.file != index.file:
+            return
+        if read.content_hash is not None and read.content_hash == index.content_hash:
+            self._daemon.store.readers.begin().index_given(who, read.directory, index.text_hash)
 
     async def do_readState_check(self, call: Call) -> Answer:  # noqa: N802 - the wire's word
         """Tell which files a session knows as they are now."""
