@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
 
-.PHONY: run demo test test-windows check lint types contracts bench clean
+.PHONY: run demo test test-windows test-pi check lint types contracts bench clean
 
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -30,6 +30,9 @@ test: $(VENV)/.tested  ## the tests
 
 test-windows: $(VENV)/.installed  ## the Windows part on a Windows Python under Wine (docs/windows.md tells what it needs)
 	tests/windows/run.sh $(BIN)/python
+
+test-pi: $(VENV)/.tested  ## the plugin in a real pi and a real omp; PI_HOSTS=DIR keeps their packages (1.1 GB)
+	tests/plugins/pi/run.sh $(BIN)/python $(PI_HOSTS)
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

@@ -1,0 +1,1 @@
+"""What is put into hosts: the plugins, as files that their hosts load. Pure."""
