@@ -328,12 +328,45 @@ def test_a_stolen_socket_is_told_and_taken_back_when_it_is_free(machine, manager
         told = until(lambda: old.call("status")["daemon"]["complaints"], "a complaint")
         assert machine.address in told[0]
         rounds(manager)
-        assert daemon.log().count("socket stolen") == 1
+        assert daemon.log().count("trouble about=socket") == 1
     finally:
         thief.close()
     until(lambda: not old.call("status")["daemon"]["complaints"], "an end of it")
     assert daemon.call("status")["daemon"]["pid"] == daemon.pid
     daemon.stop()
+
+
+def test_an_endpoint_file_that_names_another_is_set_right(machine, manager):
+    """Whoever wrote it, a cleaner's backup or a stranger: the holder of the lock is the one that is to be found. Where
+    it cannot be written, `status` says so, and the socket is looked after all the same."""
+    daemon = machine.start(**manager.env)
+    right = machine.endpoint.read_text()
+    machine.endpoint.write_text(right.replace(machine.address, "/nowhere/bus.sock"))
+    until(lambda: machine.endpoint.read_text() == right, "the right address")
+    machine.endpoint.unlink()
+    machine.endpoint.mkdir()
+    old = daemon.client()
+    until(
+        lambda: any("endpoint file" in one for one in old.call("status")["daemon"]["complaints"]),
+        "a complaint",
+    )
+    os.unlink(machine.address)
+    until(lambda: os.path.exists(machine.address), "the socket")
+    machine.endpoint.rmdir()
+    until(machine.endpoint.is_file, "an endpoint file")
+    daemon.stop()
+
+
+def test_a_database_that_was_taken_away_is_told(machine, manager):
+    """A daemon that writes into a file without a name says so; a service leaves, to be started on what is there."""
+    machine.project().make({"a.md": fact_text("a")})
+    service = machine.start(**manager.env)
+    for path in machine.state.glob("state.db*"):
+        path.unlink()
+    assert service.process.wait(PATIENCE_S) == 70
+    service.ended = True
+    assert "was taken away" in service.said()
+    machine.start().stop()
 
 
 # -- another version ------------------------------------------------------------------------------------------

@@ -307,6 +307,7 @@ class Database:
         self._head = 0
         self._oldest = 1
         self._connection = self._open(boot_id)
+        self._inode = os.stat(path).st_ino
 
     # -- opening
 
@@ -476,6 +477,13 @@ class Database:
     def forget_upto(self, sequence: int) -> None:
         """Take events up to `sequence` for gone, before `drop_events` drops them: a gap told too soon harms nobody."""
         self._oldest = max(self._oldest, sequence + 1)
+
+    def is_in_place(self) -> bool:
+        """Tell whether the file at the path is still the one that is written to."""
+        try:
+            return os.stat(self.path).st_ino == self._inode
+        except OSError:
+            return False
 
     def close(self) -> None:
         """Note the clean stop, fold the WAL into the file, close."""

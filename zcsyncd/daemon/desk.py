@@ -807,6 +807,8 @@ def _told_so_far(error: ZcsyncdError, done: Sequence[str]) -> ZcsyncdError:
     """Say in an error what was written before it."""
     if done:
         error.data["written"] = list(done)
+        error.message = error.message.replace("nothing was written", "it was not written")
+        error.args = (error.message,)
         error.hint = f"{', '.join(done)} was written before; {error.hint or 'look, then try again'}"
     return error
 

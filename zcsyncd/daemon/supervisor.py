@@ -117,7 +117,13 @@ class Supervisor:
         if not self._daemon.ready.is_set():
             self.notifier.needs(START_S + self.pause_s)
         before, self._last = self._last, now
-        for part in (self._mind_the_clocks(before, now), self._mind_the_socket(), self._mind_the_package()):
+        for part in (
+            self._mind_the_clocks(before, now),
+            self._mind_the_socket(),
+            self._mind_the_endpoint(),
+            self._mind_the_state(),
+            self._mind_the_package(),
+        ):
             try:
                 await part
             except Exception:
@@ -158,8 +164,6 @@ class Supervisor:
     async def _mind_the_socket(self) -> None:
         """See to it that whoever looks for us finds us: a cleaner, or another program, may have taken the file."""
         daemon = self._daemon
-        if read_endpoint(daemon.state) is None:
-            write_endpoint(daemon.state, daemon.endpoint())
         inode = daemon.socket_inode
         if inode is None or socket_inode(daemon.address) == inode:
             self.complaints.pop("socket", None)
@@ -170,14 +174,42 @@ class Supervisor:
                 private_directory(own_directory)
             bound = bind_socket(daemon.address)
         except ZcsyncdError as error:
-            told = f"{daemon.address} was taken from the daemon: {error}"
-            if self.complaints.get("socket") != told:
-                self.complaints["socket"] = told
-                log.warning("socket stolen address=%r reason=%r", daemon.address, str(error))
+            self._complain("socket", f"{daemon.address} was taken from the daemon: {error}")
             return
         await daemon.listen_at(bound)
         self.complaints.pop("socket", None)
         log.warning("socket bound again address=%r", daemon.address)
+
+    async def _mind_the_endpoint(self) -> None:
+        """See to it that the endpoint file names us, and nobody else: the lock says that we are the one."""
+        daemon = self._daemon
+        if read_endpoint(daemon.state) == daemon.endpoint():
+            self.complaints.pop("endpoint", None)
+            return
+        try:
+            write_endpoint(daemon.state, daemon.endpoint())
+        except (ZcsyncdError, OSError) as error:
+            self._complain("endpoint", f"clients do not find the daemon by its endpoint file: {error}")
+        else:
+            self.complaints.pop("endpoint", None)
+
+    async def _mind_the_state(self) -> None:
+        """Find out that the database was removed, or another one put in its place: what we keep goes to nobody then."""
+        daemon = self._daemon
+        if daemon.database.is_in_place():
+            self.complaints.pop("state", None)
+            return
+        told = f"{daemon.database.path} was taken away: what is told and saved from now on is lost when the daemon ends"
+        self._complain("state", f"{told}; restart it")
+        if daemon.is_service and daemon.failure is None:
+            daemon.failure = ZcsyncdError(told)  # the manager starts another one, on what is there now
+            daemon.stopped.set()
+
+    def _complain(self, about: str, told: str) -> None:
+        """Tell what cannot be mended here, once in the log."""
+        if self.complaints.get(about) != told:
+            self.complaints[about] = told
+            log.warning("trouble about=%s reason=%r", about, told)
 
     async def _mind_the_package(self) -> None:
         found = package_skew()
@@ -185,10 +217,7 @@ class Supervisor:
         if found is None:
             self.complaints.pop("package", None)
         elif not self._daemon.is_service:
-            told = f"zcsyncd {found} is installed, an older one runs: restart it"
-            if self.complaints.get("package") != told:
-                log.warning("package changed version=%s", found)
-                self.complaints["package"] = told
+            self._complain("package", f"zcsyncd {found} is installed, an older one runs: restart it")
         elif self._other_version > 1:  # once more: it may still be being installed
             log.warning("package changed version=%s, leaving to be started anew", found)
             self._daemon.failure = Replaced(f"zcsyncd {found} was installed in place of the one that runs")
