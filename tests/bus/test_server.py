@@ -432,6 +432,20 @@ def test_a_request_of_a_client_that_left_is_carried_out(bus: BusThread) -> None:
     bus.until(lambda: bus.server.counters.connections == 0)
 
 
+def test_questions_of_a_client_that_left_are_not_asked(bus: BusThread) -> None:
+    """Nobody hears their answers, and the others would wait for them; an act behind them is done."""
+    with Raw(bus.address) as raw:
+        raw.ask(1, "daemon.flush")
+        bus.until(lambda: "daemon.flush" in bus.calls)
+        for number in range(20):
+            raw.ask(2 + number, "memory.index", dir="/m")
+        raw.ask(99, "audit.dismiss", key="a")
+    bus.until(lambda: bus.server.counters.connections == 0)
+    bus.release.set()
+    bus.until(lambda: bus.journal.head == 1)
+    assert "memory.index" not in bus.calls
+
+
 def test_the_257th_connection_is_told_and_closed(bus: BusThread) -> None:
     """One connection too many gets an `overloaded` line and the end; when one goes there is room again."""
     with contextlib.ExitStack() as stack:

@@ -7,6 +7,7 @@ import contextlib
 import fcntl
 import os
 import pty
+import resource
 import shutil
 import signal
 import socket
@@ -19,7 +20,7 @@ from pathlib import Path
 import pytest
 
 from tests.transcripts.machine import CHECKOUT, PATIENCE_S, Asking, Machine, fact_text, new_machine, until
-from zcsyncd.errors import InvalidParams, NoDaemon, Refused
+from zcsyncd.errors import InvalidParams, NoDaemon, Refused, ZcsyncdError
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="systemd, and Unix sockets")
 
@@ -412,3 +413,50 @@ def test_a_daemon_of_a_person_says_that_it_is_older(machine, package):
     update(package)
     assert daemon.call("status")["daemon"]["packageSkew"] == "99.1"
     daemon.stop()
+
+
+def test_a_lock_that_was_removed_ends_the_daemon(machine, manager):
+    """It keeps nobody out any more, and two that write one database are worse than none: it leaves in order, and says
+    why."""
+    daemon = machine.start(**manager.env)
+    (machine.state / "daemon.lock").unlink()
+    assert daemon.process.wait(PATIENCE_S) == 7
+    daemon.ended = True
+    assert "daemon.lock was removed" in daemon.said()
+    machine.start().stop()
+
+
+def test_nothing_is_purged_from_a_database_that_is_gone(machine):
+    """A fact whose traces cannot be removed is not removed either: the error comes first."""
+    project = machine.project().make({"a.md": fact_text("a")})
+    daemon = machine.start()
+    for path in machine.state.glob("state.db*"):
+        path.unlink()
+    for asked in (
+        {"method": "memory.forget", "name": "a", "purge": True},
+        {"method": "history.purge", "file": "a.md"},
+    ):
+        method = asked.pop("method")
+        with pytest.raises(ZcsyncdError, match="was taken away"), Asking(machine.address) as client:
+            client.call(method, {"dir": project.dir, **asked})
+    assert (project.memory / "a.md").exists()
+    daemon.kill()
+
+
+def test_a_flush_tells_what_could_not_be_looked_at(machine):
+    """Out of descriptors a look is put off; a barrier that passed it by would be none. Once there are some, all is told."""
+    project = machine.project().make({"a.md": fact_text("a")})
+    daemon = machine.start()
+    listener = daemon.listen(project)
+    used = len(os.listdir(f"/proc/{daemon.pid}/fd"))
+    before = resource.prlimit(daemon.pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(daemon.pid, resource.RLIMIT_NOFILE, (used, before[1]))
+    (project.memory / "sub").mkdir()
+    (project.memory / "sub" / "b.md").write_text(fact_text("b"))
+    with pytest.raises(ZcsyncdError, match="cannot be looked at"):
+        listener.call("daemon.flush", {"rescan": True})
+    assert listener.call("status")["daemon"]["degraded"]
+    resource.prlimit(daemon.pid, resource.RLIMIT_NOFILE, before)
+    listener.until(lambda event: event["topic"] == "memory/changed", "the change")
+    until(lambda: not listener.call("status")["daemon"]["degraded"], "an end of it")
+    daemon.kill()

@@ -890,6 +890,15 @@ METHODS: Mapping[str, Method] = {
 }
 """Every method that this daemon answers, by name."""
 
+ACTS = frozenset(
+    {
+        "hello", "dirs.allow", "memory.write", "memory.forget", "memory.repair", "history.restore", "history.undo",
+        "history.purge", "audit.dismiss", "readState.report", "write.intent", "session.confirm", "session.end",
+        "daemon.reload", "daemon.stop",
+    }
+)  # fmt: skip
+"""Methods that do something: these are carried out even when the client has gone meanwhile; the others only answer."""
+
 TOPICS: Mapping[str, Topic] = {
     "memory/changed": Topic(
         "what a settled batch did to a directory",

@@ -21,7 +21,7 @@ from zcsyncd.bus.codec import Rejected, Request, encode_answer, encode_error
 from zcsyncd.bus.connection import Connection, Session
 from zcsyncd.bus.limits import BACKLOG, CONNECTIONS
 from zcsyncd.bus.pipe_server import PipeListener
-from zcsyncd.bus.requests import check_params
+from zcsyncd.bus.requests import ACTS, check_params
 from zcsyncd.errors import Overloaded, ZcsyncdError
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ LINGER_S = 0.5
 LINGERING = 64
 """Refused connections that may linger at a time; further ones are cut off."""
 
-GRACE_S = 1.0
+GRACE_S = 0.7
 """How long a connection that is to be closed may take to get its last bytes."""
 
 
@@ -349,7 +349,7 @@ class _Wire(asyncio.Protocol):
         self._plan_pump()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """End: the client has gone, or we closed. Requests that have arrived are still carried out."""
+        """End: the client has gone, or we closed. What has arrived is still done, but not answered."""
         del exc  # a reset is how clients leave
         self._transport = None
         self._connection.writable = False
@@ -400,6 +400,8 @@ class _Wire(asyncio.Protocol):
                 self._pace_reading()
                 if isinstance(message, Rejected):
                     self._reply(encode_error(message.id, message.error), last=message.fatal)
+                elif self._transport is None and message.method not in ACTS:
+                    continue  # nobody hears the answer
                 else:
                     line, well = await self._server.answer(message, self.link)
                     if not well:

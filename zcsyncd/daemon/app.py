@@ -34,7 +34,7 @@ from zcsyncd.daemon.forgetting import purge, tidy
 from zcsyncd.daemon.grounds import Grounds
 from zcsyncd.daemon.handlers import Handlers
 from zcsyncd.daemon.keeping import Keeping
-from zcsyncd.daemon.lock import hold_lock
+from zcsyncd.daemon.lock import StateLock, hold_lock
 from zcsyncd.daemon.logs import LogPlace, log_by, place_of_log
 from zcsyncd.daemon.notify import Notifier
 from zcsyncd.daemon.pipeline import Pipeline, wall_clock_ms
@@ -45,7 +45,7 @@ from zcsyncd.daemon.schedule import Schedule
 from zcsyncd.daemon.store import Store
 from zcsyncd.daemon.supervisor import Supervisor
 from zcsyncd.daemon.territory import MOST_TOLD, Territory
-from zcsyncd.errors import AlreadyRunning, ConfigError
+from zcsyncd.errors import AlreadyRunning, ConfigError, ZcsyncdError
 from zcsyncd.layouts.registry import LAYOUTS
 from zcsyncd.memory.answers import time_text
 from zcsyncd.memory.audit import RULES
@@ -83,10 +83,12 @@ class Daemon:
         notifier: Notifier,
         is_service: bool,
         logs: LogPlace | None,
+        lock: StateLock,
     ) -> None:
         """`is_service`: a manager starts us anew when we leave with a failure. `logs`: None: this one does not log."""
         self.env = env
         self.is_service = is_service
+        self.lock = lock
         self._logs = logs
         self.settings = settings
         self.database = database
@@ -374,6 +376,10 @@ class Daemon:
             await self.pipeline.scan("asked")
         await self.watch.barrier()
         self.store.raise_refusal()
+        for directory, why in self.pipeline.put_off.items():
+            raise ZcsyncdError(
+                f"{directory} cannot be looked at: {why}", hint="what changed there is told once it can"
+            )
 
     async def probe(self, token: str) -> dict[str, object]:
         """Send a canary the way of an event; tell it to subscribers once it has come through."""
@@ -420,8 +426,20 @@ class Daemon:
         finally:
             self._tidying = None
 
+    def check_state(self) -> None:
+        """See that what is kept is where it seems to be, before something is to be gone from there.
+
+        Raises: ZcsyncdError, when the database was taken away.
+        """
+        if not self.database.is_in_place():
+            raise ZcsyncdError(
+                f"{self.database.path} was taken away from under the daemon",
+                hint="restart it, then try again",
+            )
+
     async def purge(self, directory: str, file: str | None, *, before_ms: int | None = None) -> int:
         """Remove saved versions for good, and what else is kept of them; give how many there were."""
+        self.check_state()
         self.pipeline.telling.tell_now()
         kept = self.store.kept.get(directory)
         is_gone = kept is None or (file is not None and file_of(kept.snapshot, file) is None)
@@ -562,6 +580,9 @@ def run_daemon(env: Mapping[str, str], *, as_service: bool = False) -> int:
         Refused: a place that must be private is not.
         Replaced: another version of the package was installed meanwhile.
     """
+    if sys.platform != "win32":
+        # Until the loop listens: the configuration is about to be read anyway.
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
     notifier = Notifier(os.environ)
     as_service = as_service or notifier.is_managed
     try:
@@ -590,7 +611,7 @@ def opened(
     settings = read_settings(env, codes=RULES)
     state = state_dir(env)
     private_directory(state)
-    with hold_lock(state):
+    with hold_lock(state) as lock:
         log_place = place_of_log(env, os.environ) if logs else None
         if log_place is not None:
             log_by(settings, log_place)
@@ -610,6 +631,7 @@ def opened(
             notifier=notifier or Notifier({}),
             is_service=is_service,
             logs=log_place,
+            lock=lock,
         )
 
 

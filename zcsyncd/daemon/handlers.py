@@ -336,6 +336,8 @@ class Handlers:
         """Remove a fact and its entry."""
         kept, params = await self._reach(call), call.params
         place = Place(kept.snapshot.directory, kept.layout)
+        if params.get("purge"):
+            self._daemon.check_state()
         answer = await self._daemon.desk.forget(
             place,
             name=params["name"],

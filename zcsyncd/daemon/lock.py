@@ -41,6 +41,10 @@ class StateLock:
         self.path = path
         self._descriptor: int | None = descriptor
 
+    def is_in_place(self) -> bool:
+        """Tell whether the file at the path is still the one that is held: else it keeps nobody out."""
+        return self._descriptor is not None and _is_still(self.path, self._descriptor)
+
     def release(self) -> None:
         """Let go. Twice is harmless."""
         descriptor, self._descriptor = self._descriptor, None

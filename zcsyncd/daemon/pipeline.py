@@ -91,6 +91,8 @@ class Pipeline:
         self.quiet_s = quiet_s
         self._ignored = ignored
         self._still_ours = still_ours
+        self.put_off: dict[str, str] = {}
+        """Directories that could not be looked at for want of something, and why."""
         self._due: dict[str, _Due] = {}
         self._busy: dict[str, asyncio.Task[Any]] = {}
         self._acts: dict[str, list[asyncio.Future[None]]] = {}
@@ -258,6 +260,7 @@ class Pipeline:
 
     def _take(self, directory: str, reading: Reading | None, *, by_event: bool) -> None:
         kept = self.store.kept.get(directory)
+        self.put_off.pop(directory, None)
         if self.grounds.tree_of(directory) is None:
             found = 0
             self._let_go(directory)
@@ -296,6 +299,7 @@ class Pipeline:
     def _let_go(self, directory: str, *, is_gone: bool = False) -> None:
         """Forget what is remembered of a directory that is gone, or no longer ours to keep."""
         self.store.forget(directory, is_gone=is_gone)
+        self.put_off.pop(directory, None)
         self._filling.pop(directory, None)
         self._first_seen.pop(directory, None)
         self.telling.forget(directory)
@@ -328,6 +332,7 @@ class Pipeline:
             self._closed(directory)
         else:
             log.warning("look put off dir=%r error=%r", directory, str(error))
+            self.put_off[directory] = error.strerror or str(error)
             self.watch.hold(directory, directory, self.watch.clock() + AGAIN_S)
 
     def _closed(self, directory: str) -> None:

@@ -59,6 +59,7 @@ def _time(epoch_ms: int | None) -> str | None:
 def _daemon(daemon: Daemon, *, all_roots: bool) -> dict[str, object]:
     trees = daemon.watch.state()
     degraded = [{"base": tree.base, "reason": tree.reason} for tree in trees if tree.reason is not None]
+    degraded += [{"base": directory, "reason": why} for directory, why in daemon.pipeline.put_off.items()]
     if daemon.store.last_error is not None:
         degraded.append({"base": daemon.database.path, "reason": daemon.store.last_error})
     said: dict[str, object] = {
@@ -124,8 +125,8 @@ def package_skew() -> str | None:
     try:
         with open(zcsyncd.__file__, encoding="utf-8") as file:
             found = re.search(r'^__version__ = "([^"]+)"', file.read(), re.MULTILINE)
-    except OSError:
-        return None  # the package was removed: nothing to compare with
+    except (OSError, ValueError):
+        return None  # the package was removed, or is being written: nothing to compare with
     return found[1] if found and found[1] != __version__ else None
 
 

@@ -23,7 +23,7 @@ from zcsyncd.bus.endpoint import read_endpoint, write_endpoint
 from zcsyncd.bus.unix import bind_socket, socket_inode
 from zcsyncd.daemon.notify import WATCHDOG_SHARE, Notifier
 from zcsyncd.daemon.report import package_skew
-from zcsyncd.errors import Replaced, ZcsyncdError
+from zcsyncd.errors import Refused, Replaced, ZcsyncdError
 from zcsyncd.places import private_directory, socket_directory
 
 if TYPE_CHECKING:
@@ -196,6 +196,14 @@ class Supervisor:
     async def _mind_the_state(self) -> None:
         """Find out that the database was removed, or another one put in its place: what we keep goes to nobody then."""
         daemon = self._daemon
+        if not daemon.lock.is_in_place():
+            # Nobody is kept out any more: two that write one database are worse than none.
+            daemon.failure = Refused(
+                f"{daemon.lock.path} was removed under the daemon: another one may write the same database",
+                hint="start it again; nobody but zcsyncd has anything to remove there",
+            )
+            daemon.stopped.set()
+            return
         if daemon.database.is_in_place():
             self.complaints.pop("state", None)
             return
