@@ -440,9 +440,9 @@ def test_questions_of_a_client_that_left_are_not_asked(bus: BusThread) -> None:
         for number in range(20):
             raw.ask(2 + number, "memory.index", dir="/m")
         raw.ask(99, "audit.dismiss", key="a")
-    bus.until(lambda: bus.server.counters.connections == 0)
-    bus.release.set()
+    bus.release.set()  # only the first answer shows that nobody is there: a closed end looks like one that is half closed
     bus.until(lambda: bus.journal.head == 1)
+    bus.until(lambda: bus.server.counters.connections == 0)
     assert "memory.index" not in bus.calls
 
 

@@ -400,7 +400,7 @@ class _Wire(asyncio.Protocol):
                 self._pace_reading()
                 if isinstance(message, Rejected):
                     self._reply(encode_error(message.id, message.error), last=message.fatal)
-                elif self._transport is None and message.method not in ACTS:
+                elif self._is_unheard() and message.method not in ACTS:
                     continue  # nobody hears the answer
                 else:
                     line, well = await self._server.answer(message, self.link)
@@ -413,6 +413,9 @@ class _Wire(asyncio.Protocol):
         finally:
             self.task = None
         self._go_on()
+
+    def _is_unheard(self) -> bool:
+        return self._transport is None or self._transport.is_closing()
 
     def _reply(self, line: bytes, *, last: bool = False) -> None:
         if self._transport is not None:
