@@ -22,6 +22,7 @@ NAMES = (
     "audit_cost",
     "idle",
     "startup",
+    "hook",
     "kills",
     "commit",
     "write",

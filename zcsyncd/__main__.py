@@ -1,6 +1,7 @@
 """`zcsyncd` and `python -m zcsyncd`: the control command's first step. Door: sys.
 
-The commonest question, `zcsyncd status`, is answered before anything heavy is imported.
+The commonest question, `zcsyncd status`, is answered before anything heavy is imported; a hook of a host
+(`zcsyncd hook HOST`, in no help text) is, too, and ends the process itself.
 """
 
 from __future__ import annotations
@@ -17,6 +18,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command and give its exit code; `argv` without the program's name, None takes the process's own."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
+        if arguments[:1] == ["hook"]:
+            from zcsyncd.plugins.hook import main as hook
+
+            hook(arguments[1:])
         if arguments[:1] == ["status"]:
             code = _status(arguments)
             if code is not None:

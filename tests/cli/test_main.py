@@ -123,6 +123,7 @@ def test_help_names_every_verb_and_no_other(shell):
         "memory",
         "history",
         "service",
+        "plugin",
         "setup",
         "uninstall",
         "doctor",

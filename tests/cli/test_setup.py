@@ -94,7 +94,7 @@ def surroundings(tmp_path, monkeypatch):
     for module in (service, setup):
         monkeypatch.setattr(module, "manager", lambda _env: its)
     monkeypatch.setattr(looking, "probe", lambda *_: None)
-    monkeypatch.setitem(steps.HOST_STEPS, "pi", FakeStep)
+    monkeypatch.setattr(steps, "HOST_STEPS", {"pi": FakeStep})
     return env
 
 

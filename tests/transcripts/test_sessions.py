@@ -162,6 +162,28 @@ def test_a_hosts_own_read_is_reported(shared, project):
     assert state(a, project.cwd / "README.md") == "unread"
 
 
+def test_a_host_that_reads_or_writes_the_index_itself_knows_its_entries(shared, project):
+    """A full report of the index as it is now counts as `memory.index`; one in part, or of other bytes, does not."""
+    two(project)
+    shared.call("daemon.flush", rescan=True)
+    a = agent(shared, project, "A")
+    index = project.memory / "MEMORY.md"
+
+    def told(kind, **stamp):
+        a.call("readState.report", path=str(index), kind=kind, **stamp)
+        return a.call("session.news")["index"]
+
+    project.fact("c.md")
+    project.write_index("a.md", "b.md", "c.md")
+    shared.call("daemon.flush")
+    status = os.stat(index)
+    stamp = {"mtimeMs": status.st_mtime_ns // 1_000_000, "sizeBytes": status.st_size}
+    for kind, given in (("full", {}), ("full", {**stamp, "sizeBytes": 1}), ("partial", stamp)):
+        assert told(kind, **given)["stale"]
+    assert told("full", **stamp) == {"stale": False, "added": [], "changed": [], "removed": []}
+    assert "c.md" not in [one["target"] for one in a.call("session.news")["index"]["added"]]
+
+
 def test_a_stale_reader_does_not_overwrite(shared, project):
     """An upsert by a session that has read another content is a conflict; one that never read it may."""
     two(project)

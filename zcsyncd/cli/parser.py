@@ -69,11 +69,13 @@ def build_parser() -> argparse.ArgumentParser:
         _add_memory,
         _add_history,
         _add_service,
+        _add_plugin,
         _add_setup,
         _add_uninstall,
         _add_doctor,
     ):
         add(verbs)
+    _add_mcp(verbs)
     return parser
 
 
@@ -321,6 +323,54 @@ def _add_service(verbs: _Verbs) -> None:
     logs = _verb(deeper, "logs", "service_logs.cmd_service_logs", "show the last lines of the log")
     logs.add_argument("--lines", metavar="N", type=_number, default=50, help="at most so many (default 50)")
     logs.add_argument("--follow", action="store_true", help="go on with those that come, until interrupted")
+
+
+def _add_plugin(verbs: _Verbs) -> None:
+    deeper = _group(
+        verbs,
+        "plugin",
+        "what hosts are given: install, remove, status, path",
+        "Plugins in pi, omp, ZCode and Claude Code (HOST: pi, omp, zcode, claude-code, mcp:HOST).",
+    )
+    install = _on_host(
+        _verb(deeper, "install", "plugin.cmd_plugin_install", "put it into a host, or bring it up to date")
+    )
+    _asking(install)
+    install.add_argument(
+        "--write",
+        action=argparse.BooleanOptionalAction,
+        help="mcp: give the tool that writes; not where the host keeps the index itself",
+    )
+    _on_host(_verb(deeper, "remove", "plugin.cmd_plugin_remove", "take it out of a host"))
+    status = _verb(deeper, "status", "plugin.cmd_plugin_status", "show how it is, and when hooks were called")
+    status.add_argument("host", nargs="?", metavar="HOST", help="only this one (default: all)")
+    _asking(
+        _on_host(
+            _verb(deeper, "path", "plugin.cmd_plugin_path", "print the file or folder, to be tried by hand")
+        )
+    )
+
+
+def _on_host(verb: argparse.ArgumentParser) -> argparse.ArgumentParser:
+    verb.add_argument("host", metavar="HOST", help="pi, omp, zcode, claude-code, or mcp: and one of these")
+    return verb
+
+
+def _asking(verb: argparse.ArgumentParser) -> None:
+    verb.add_argument(
+        "--ask",
+        action=argparse.BooleanOptionalAction,
+        help="hooks: ask before an outdated index is written over",
+    )
+
+
+def _add_mcp(verbs: _Verbs) -> None:
+    """Add what clients start; without a help text it is not listed."""
+    verb = verbs.add_parser("mcp", description="The MCP server on stdin and stdout.", allow_abbrev=False)
+    verb.set_defaults(act="mcp_server.cmd_mcp")
+    _add_common(verb, answers=False)
+    verb.add_argument("--write", action="store_true", help="give the tool that writes, too")
+    verb.add_argument("--no-news", action="store_true", help="leave out the tool that tells the news")
 
 
 def _add_setup(verbs: _Verbs) -> None:

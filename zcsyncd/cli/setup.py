@@ -18,6 +18,7 @@ from zcsyncd.cli.calling import called
 from zcsyncd.cli.console import Console, agreed
 from zcsyncd.cli.service_pages import done_page, plan_page
 from zcsyncd.errors import NoDaemon, Refused
+from zcsyncd.install import hosts_plugins as _registered  # noqa: F401 - it registers the steps of all hosts
 from zcsyncd.install import looking, remains
 from zcsyncd.install.caution import cautions
 from zcsyncd.install.hosts import HOSTS

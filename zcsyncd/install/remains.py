@@ -19,7 +19,7 @@ from zcsyncd.places import CONFIG_VARIABLE, config_file, log_dir, runtime_dir, s
 _OURS = {
     "state": re.compile(
         r"state\.db(-wal|-shm|-journal)?|state\.db\.broken-[0-9a-f]+(-wal|-shm|-journal)?"
-        r"|daemon\.lock|endpoint\.json(\..*)?|bus\.sock|canary/.*|log/zcsyncd\.log(\.\d+)?|log/service\.err"
+        r"|daemon\.lock|endpoint\.json(\..*)?|bus\.sock|canary/.*|hooks/.*|plugins/.*|log/zcsyncd\.log(\.\d+)?|log/service\.err"
     ),
     "log": re.compile(r"zcsyncd\.log(\.\d+)?|service\.err"),
     "runtime": re.compile(r"bus\.sock"),

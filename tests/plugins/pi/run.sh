@@ -43,4 +43,4 @@ install omp bun@1.4.5 @oh-my-pi/pi-coding-agent@18.2.3
   (cd "$cache/omp/node_modules/bun" && node install.js >/dev/null 2>&1) || true
 "$cache/pi/node_modules/node/bin/node" --version >/dev/null || { echo "test-pi: pi was not tested: npm's node@22 has no program" >&2; exit 1; }
 "$cache/omp/node_modules/bun/bin/bun.exe" --version >/dev/null || { echo "test-pi: omp was not tested: npm's bun has no program" >&2; exit 1; }
-ZT_PI_HOSTS="$cache" "$python" -m pytest tests/plugins/pi/real_pi.py tests/plugins/pi/real_omp.py
+ZT_PI_HOSTS="$cache" "$python" -m pytest tests/plugins/pi/real_pi.py tests/plugins/pi/real_omp.py tests/plugins/real_pi_mcp.py
