@@ -72,6 +72,21 @@ def test_a_broken_configuration_is_told_before_anything(shell):
     assert "line 2" in done.stderr
 
 
+@linux
+@pytest.mark.parametrize("variable", ["ZCSYNCD_STATE_DIR", "ZCSYNCD_CONFIG"])
+def test_a_place_that_is_named_wrongly_is_told_before_anything(shell, variable):
+    """A relative path means another place to a service than to a shell: nothing is written, and the variable is named."""
+    program = shell.place / "bin" / "systemctl"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\nexit 0\n")
+    program.chmod(0o755)
+    before = sorted(shell.home.rglob("*"))
+    done = shell.run("service", "install", PATH=f"{program.parent}:/usr/bin:/bin", **{variable: "rel/ative"})
+    assert done.returncode == 2
+    assert variable in done.stderr
+    assert sorted(shell.home.rglob("*")) == before
+
+
 def test_nothing_to_uninstall(shell):
     """`service uninstall` and `uninstall` where nothing is installed are no failure; the program itself is said to stay."""
     done = shell.run("service", "uninstall", **ALONE)

@@ -16,12 +16,13 @@ from zcsyncd.cli.asking import Daemon
 from zcsyncd.cli.calling import called
 from zcsyncd.cli.console import Console
 from zcsyncd.cli.service_pages import changes_page, done_page, service_page
-from zcsyncd.errors import NoDaemon, NotFound, NotReady
+from zcsyncd.errors import ConfigError, NoDaemon, NotFound, NotReady
 from zcsyncd.install import looking
 from zcsyncd.install.caution import about_present, cautions
 from zcsyncd.install.manager import Manager, manager
 from zcsyncd.install.wanted import State
 from zcsyncd.memory.audit import RULES
+from zcsyncd.places import config_file, log_dir, state_dir
 from zcsyncd.settings import read_settings
 
 NOT_RUNNING = NoDaemon.exit_code
@@ -47,6 +48,8 @@ def install(env: Mapping[str, str], *, socket: bool | None = None, start: bool =
     """
     looking.no_root(env)
     read_settings(env, codes=frozenset(RULES))
+    for place in (state_dir, log_dir, config_file):
+        place(env)  # a variable that names it wrongly is told before anything is written
     wanted = looking.wanted(env)
     looking.probe(wanted, env)
     its = manager(env)
@@ -120,6 +123,14 @@ def cmd_service_status(_words: Namespace, console: Console) -> int:
     return 0 if answer["running"] is True else NOT_RUNNING
 
 
+def _is_current(its: Manager, env: Mapping[str, str]) -> bool:
+    """Tell whether the unit is the one that would be installed now; a broken configuration says nothing against it."""
+    try:
+        return its.is_current(looking.wanted(env))
+    except ConfigError:
+        return True
+
+
 def status(its: Manager, env: Mapping[str, str]) -> dict[str, object]:
     """Give how the service is, and what is odd about it."""
     state = its.state()
@@ -132,7 +143,7 @@ def status(its: Manager, env: Mapping[str, str]) -> dict[str, object]:
             command,
             interpreter=looking.interpreter(),
             is_there=bool(command) and os.path.exists(command[0]),
-            is_current=its.is_current(looking.wanted(env)),
+            is_current=_is_current(its, env),
         )
     if pid is not None and state.running is False:
         said.append(
