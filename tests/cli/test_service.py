@@ -109,6 +109,14 @@ def test_uninstall_names_what_stays_and_purge_takes_it(shell, daemon):
     assert not (shell.place / "run").exists()
 
 
+def test_purge_needs_no_sound_configuration(shell):
+    """Who takes everything out need not mend it first: no daemon starts by it, and it goes with the rest."""
+    (shell.place / "config.yaml").write_text("wach: 3\n")
+    os.chmod(shell.place / "config.yaml", 0o600)
+    done = shell.run("uninstall", "--purge", "--yes", **ALONE)
+    assert done.returncode == 0, done.stderr
+
+
 def test_purge_asks(shell, daemon):
     """Without --yes and without a terminal nothing is purged, and the plan is shown."""
     done = shell.run("uninstall", "--purge", **ALONE)

@@ -122,6 +122,13 @@ def hook(request: pytest.FixtureRequest) -> list[str]:
     return [sys.executable, program] if request.param.endswith(".py") else [node(), program]
 
 
+def test_a_refused_hook_ends(project: Project, daemon: Running, env: dict[str, str], hook: list[str]) -> None:
+    """A hello that the daemon refuses (a relative directory) keeps no host waiting: the hook ends, and says nothing."""
+    del project, daemon
+    done = run([*hook, "pi", "0198", "relative/cwd"], env, EXAMPLES)
+    assert (done.returncode, done.stdout) == (0, "")
+
+
 def test_a_hook_tells_once(project: Project, daemon: Running, env: dict[str, str], hook: list[str]) -> None:
     """Nothing at first; what another wrote, once; the session's own connection is another each time."""
 

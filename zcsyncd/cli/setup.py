@@ -17,7 +17,7 @@ from zcsyncd.cli.asking import Daemon
 from zcsyncd.cli.calling import called
 from zcsyncd.cli.console import Console, agreed
 from zcsyncd.cli.service_pages import done_page, plan_page
-from zcsyncd.errors import NoDaemon, Refused
+from zcsyncd.errors import ConfigError, NoDaemon, Refused
 from zcsyncd.install import hosts_plugins as _registered  # noqa: F401 - it registers the steps of all hosts
 from zcsyncd.install import looking, remains
 from zcsyncd.install.caution import cautions
@@ -157,6 +157,8 @@ def _stop_by_hand(env: Mapping[str, str]) -> list[str]:
     daemon = Daemon(env)
     try:
         daemon.stop()
+    except ConfigError:
+        return []  # no endpoint file names a daemon, and none starts by a configuration with mistakes
     except NoDaemon as error:
         if daemon.is_absent:
             return []
