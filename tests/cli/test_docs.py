@@ -138,7 +138,27 @@ def test_what_is_not_built_is_not_described():
     assert not parameters & set(describe()["methods"][method]["params"]["properties"])
 
 
-PAGES = ["README.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))]
+PAGES = [
+    "README.md",
+    "README.zh-CN.md",
+    *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")),
+]
+
+
+def test_the_chinese_readme_has_what_the_english_has():
+    """The same commands, events, variables, linked pages and as many chapters: one that is added here is added there."""
+    chinese = (ROOT / "README.zh-CN.md").read_text(encoding="utf-8")
+    for pattern in (
+        r"^\| `(zcsyncd [a-z ]+)",
+        r"^\| `([a-z-]+/[a-z*-]+)`",
+        r"`(ZCSYNCD_[A-Z_]+)`",
+        r"\]\((docs/[^)#]+)\)",
+    ):
+        english = set(re.findall(pattern, README, re.MULTILINE))
+        assert english
+        assert set(re.findall(pattern, chinese, re.MULTILINE)) == english, pattern
+    chapters = re.findall(r"^## ", README, re.MULTILINE)
+    assert len(re.findall(r"^## ", chinese, re.MULTILINE)) == len(chapters)
 
 
 @pytest.mark.parametrize("name", PAGES)
