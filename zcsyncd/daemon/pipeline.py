@@ -46,8 +46,8 @@ EMPTY_INDEX_S = 1.0
 """An index of size 0 is believed this long after it was first seen so."""
 FILLING_S = 1.0
 """A new directory is told this long after it was first seen, however many of its files are still being written."""
-DISTRUSTING = ("schedule", "asked")
-"""Scans that nothing lost called for: what these find, and no event told, the system keeps silent about."""
+DISTRUSTING = ("schedule",)
+"""The scan that nothing lost and nobody asked for: what it finds, and no event told, the system keeps silent about."""
 SILENT = "changes were found here that the system had not told of"
 AGAIN_S = 1.0
 """After this a look is tried again that the system was too short of something for."""
