@@ -248,10 +248,10 @@ def test_setup_and_uninstall(machine):
     machine.own()
     plan = machine.json("setup")["plan"]
     assert {row["name"] for row in plan["found"]} >= {"memory of zcode", "host pi", "host ZCode"}
-    assert [row["name"] for row in plan["would"]] == ["service"]
+    assert [row["name"] for row in plan["would"]] == ["service", "pi", "ZCode"]
     assert machine.show("LoadState") == "not-found", "--json without --yes changes nothing"
     said = machine.done("setup", "--yes")
-    assert "no plugin for pi, ZCode" in said
+    assert (machine.home / ".pi/agent/extensions/zcsyncd.js").exists(), said
     assert machine.json("status")["daemon"]["ready"] is True
     assert machine.json("setup")["plan"]["would"][0]["name"] == "nothing"
     assert ".local/state/zcsyncd" in machine.done("uninstall", "--yes")
